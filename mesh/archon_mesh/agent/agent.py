@@ -103,6 +103,8 @@ class Agent(SubAgentMetadata, Generic[Out]):
         self.name = self.config.name
         self.description = self.config.description
         self.system_prompt = self.config.system_prompt
+        self.prompt_variants = dict(self.config.prompt_variants)
+        self.tools_last: tuple[str, ...] = ()
         self.max_iterations = self.config.max_iterations
         self.max_repeats = self.config.max_repeats
         self.goal_check = self.config.goal_check

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypedDict
 
 from archon.errors import InvalidArgument
+from archon.learning import check_variants
 from archon_mesh.agent.hooks.middleware import Middleware
 from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.goal_check import GoalCheck
@@ -31,6 +32,7 @@ class AgentFields(TypedDict, total=False):
     name: str
     description: str
     system_prompt: str
+    prompt_variants: Mapping[str, str]
     model: ModelClient | ModelSpec | str
     tools: Iterable[Tool | Callable[..., Any]]
     tool_sources: Iterable[ToolSource]
@@ -96,6 +98,9 @@ class AgentConfig:
     With `messages` the agent has tools by which it exchanges messages with the other agents of its run: True, or the
     topics whose messages it reads besides those for its task, `broadcast` (the same as True) or `type:TYPE`.
 
+    `prompt_variants` are system prompts by name, among which a mesh that learns chooses one for each run;
+    `system_prompt` is the variant `default`. Without such a mesh they do nothing.
+
     `rules` say before which calls of tools a person is asked; they hold for sub-agents, too.
 
     `output` is the type of the answer: a pydantic model, a dataclass, a TypedDict, another type such as `list[int]`, or
@@ -109,6 +114,7 @@ class AgentConfig:
     name: str = "agent"
     description: str = ""
     system_prompt: str = ""
+    prompt_variants: Mapping[str, str] = field(default_factory=dict)
     model: ModelClient | ModelSpec | str = "offline"
     tools: Iterable[Tool | Callable[..., Any]] = ()
     tool_sources: Iterable[ToolSource] = ()
@@ -141,6 +147,7 @@ class AgentConfig:
     def __post_init__(self) -> None:
         if not self.name or not isinstance(self.name, str):
             raise InvalidArgument(f"invalid agent name {self.name!r}")
+        check_variants(self.prompt_variants, f"agent {self.name}")
         for limit in ("max_iterations", "max_running_subagents"):
             if getattr(self, limit) < 1:
                 raise InvalidArgument(f"agent {self.name}: {limit} must be at least 1")

@@ -153,6 +153,7 @@ class _Loader:
             name=name,
             description=part.description,
             system_prompt=part.system_prompt,
+            prompt_variants=part.prompt_variants,
             model=given.model or _model_spec(part.model) or self._model,
             tools=tools,
             tool_sources=[_mcp(file, (*key, "mcp", name), name, server) for name, server in part.mcp.items()],

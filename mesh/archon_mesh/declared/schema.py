@@ -10,6 +10,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from archon.identifiers import CAPABILITY, ROLE, VERSION
+from archon.learning import MAX_VARIANTS, VARIANT
 from archon.memory.long_term.context import HISTORY_PART, RETRIEVED_PART, TEMPLATE_PART
 from archon.memory.long_term.entry import MAX_LIMIT
 from archon.tools.owner.tool_owner import CALL_SECONDS as REMOTE_SECONDS
@@ -38,6 +39,7 @@ NAMESPACE_PATTERN: Final = r"^([A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?$"
 OPTIONAL_ROLE_PATTERN: Final = f"^({ROLE.pattern})?$"
 TOPIC_PATTERN: Final = f"^(broadcast|type:({'|'.join(MessageType)}))$"
 Topic = Annotated[str, Field(pattern=TOPIC_PATTERN, description="`broadcast` or `type:TYPE`")]
+VariantName = Annotated[str, Field(pattern=f"^{VARIANT.pattern}$")]
 NAME_PATTERN: Final = r"^[A-Za-z][\w-]*$"
 OPTIONAL_NAME_PATTERN: Final = r"^([A-Za-z][\w-]*)?$"
 
@@ -305,6 +307,12 @@ class AgentPart(Part):
     name: str = Field(pattern=ROLE_PATTERN, description="also the name of its role, and its id in shared memory")
     description: str = Field(default="", description="purpose, for callers and their models")
     system_prompt: str = Field(default="", description="the system prompt of its model")
+    prompt_variants: dict[VariantName, Annotated[str, Field(min_length=1)]] = Field(
+        default_factory=dict,
+        max_length=MAX_VARIANTS,
+        description="other system prompts by name, among which a mesh that learns chooses one for each run; "
+        "`system_prompt` is the variant `default`",
+    )
     model: ModelPart = Field(default_factory=ModelPart, description="by default the caller's choice")
     tools: list[Imported] = Field(default_factory=list, description="functions and tools that its model may call")
     shared_tools: list[str] = Field(

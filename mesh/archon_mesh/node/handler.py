@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 from archon.agent import Answer, Question, TaskContext
 from archon.errors import FailedPrecondition, InvalidArgument
 from archon.failure_kinds import RetryAdvice
+from archon.learning import RoleChoice, read_choices
 from archon.telemetry import spans
 from archon.types.part import json_part
 from archon_mesh.agent.agent import Agent
@@ -141,6 +142,7 @@ def agent_handler(
 def _forked(agent: Agent, task: TaskContext) -> tuple[Agent, TurnRecorder | None]:
     """Returns a fork with the history of the task, and the recorder of its turn if the role is stateful."""
     fork = agent.forked()
+    _apply_choice(fork, read_choices(task.metadata).of(task.role))
     if spans.tracer() is not None and not any(isinstance(hook, TracingMiddleware) for hook in fork.registered):
         fork.registered.insert(0, TracingMiddleware())
     recorder = TurnRecorder() if task.remembers else None
@@ -150,6 +152,13 @@ def _forked(agent: Agent, task: TaskContext) -> tuple[Agent, TurnRecorder | None
         fork.history = load_history(task, recorder, agent.name)
         fork.session_manager = None  # the mesh stores the history
     return fork, recorder
+
+
+def _apply_choice(fork: Agent, choice: RoleChoice) -> None:
+    """Applies the choices that the mesh made for the run by its learned weights. A variant that this instance does not
+    have, such as one of another version, leaves the system prompt as it is."""
+    fork.system_prompt = fork.prompt_variants.get(choice.variant, fork.system_prompt)
+    fork.tools_last = choice.tools_last
 
 
 def _output_of(task: TaskContext, agent: Agent) -> TypedOutput | None:
@@ -205,6 +214,7 @@ def agent_from_role(role: Role, model: ModelClient | str) -> Agent:
         fallback_model=role.fallback_model,
         output=role.output,
         messages=role.messages,
+        prompt_variants=role.prompt_variants,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from archon.errors import InvalidArgument
 from archon.identifiers import check_role
+from archon.learning import check_variants
 from archon.registry import Capability, DependsOn, Profile
 from archon_mesh.llm.base import CALL_TIMEOUT, ModelClient
 from archon_mesh.llm.retry import RETRIES
@@ -25,7 +26,7 @@ class Role:
     to it. With `arbiter` the role settles conflicts among the answers of steps, as `arbiter_handler` does. `profile`
     has facts about the role for callers and planners. `max_tasks` is the number of tasks that one process works on
     concurrently. `temperature` and `max_tokens` (of a reply) are the model's defaults if None; `timeout` limits one
-    model call, in seconds; `retries`, `fallback_model`, `output` and `messages` are as in an agent.
+    model call, in seconds; `retries`, `fallback_model`, `output`, `messages` and `prompt_variants` are as in an agent.
 
     Raises InvalidArgument if the name is invalid, the prompt is empty, or the role depends on itself.
     """
@@ -52,11 +53,13 @@ class Role:
     fallback_model: ModelClient | str | None = None
     output: object = None
     messages: bool | Sequence[str] = False
+    prompt_variants: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_role(self.name)
         if not self.system_prompt.strip():
             raise InvalidArgument(f"role {self.name!r} needs a system prompt")
+        check_variants(self.prompt_variants, f"role {self.name}")
         dependencies = [edge.role if isinstance(edge, DependsOn) else edge for edge in self.depends_on]
         if self.name in dependencies:
             raise InvalidArgument(f"role {self.name} cannot depend on itself")

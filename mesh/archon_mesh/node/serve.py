@@ -11,6 +11,7 @@ from typing import Final
 
 from archon.agent import AgentServer, AgentSettings
 from archon.errors import ArchonError
+from archon.learning import VARIANTS_TAG, variants_tag
 from archon.process_input import clean_environment, open_standard_streams
 from archon.registry import Capability
 from archon.telemetry import logs
@@ -64,13 +65,18 @@ def agent_server(
         planner=role.planner,
         profile=role.profile,
         output=agent.output.type if agent.output is not None and role.arbiter is None else None,
-        tags={MODEL_TAG: model.model[:MAX_TAG], **role.tags},
+        tags={MODEL_TAG: model.model[:MAX_TAG], **_variants(agent), **role.tags},
         max_tasks=role.max_tasks,
         handler=handler,
         tool_health=partial(tool_health, agent.engine),
         holds_breakpoints=role.arbiter is None,
         settings=settings,
     )
+
+
+def _variants(agent: Agent) -> dict[str, str]:
+    tag = variants_tag(sorted(agent.prompt_variants))
+    return {VARIANTS_TAG: tag} if tag else {}
 
 
 def serve(role: Role, agent: Agent | None = None) -> int:

@@ -20,6 +20,7 @@ from archon.errors import (
     DeadlineExceeded,
     FailedPrecondition,
     InvalidArgument,
+    LearningOff,
     ResourceExhausted,
     TokenExpired,
     Unavailable,
@@ -35,6 +36,7 @@ from archon.types.breakpoint import to_breakpoint
 from archon.types.budget import Budget
 from archon.types.forked_task import ForkedTask, ForkPreview
 from archon.types.instance_metrics import InstanceMetrics
+from archon.types.learned_version import LearnedVersion
 from archon.types.plan import Plan
 from archon.types.quota_use import QuotaUse
 from archon.types.run import Run
@@ -510,6 +512,44 @@ class Client:
         run has too many ratings."""
         request = pb.RateRunRequest(run_id=run_id, stars=max(-1, min(stars, 99)), comment=comment)
         await self._stub.RateRun(request, timeout=CALL_TIMEOUT)
+
+    async def mark(self, run_id: str, reason: str = "") -> None:
+        """Marks a run as of interest, in place of the caller's earlier mark: rules of retention can keep the details of
+        marked runs. Raises UnknownRun, InvalidArgument, and ResourceExhausted if the run has too many marks."""
+        await self._stub.MarkRun(pb.MarkRunRequest(run_id=run_id, reason=reason), timeout=CALL_TIMEOUT)
+
+    async def unmark(self, run_id: str) -> None:
+        """Removes all marks of a run. Raises UnknownRun."""
+        await self._stub.MarkRun(pb.MarkRunRequest(run_id=run_id, remove=True), timeout=CALL_TIMEOUT)
+
+    async def learned_versions(self, *, limit: int = 100) -> list[LearnedVersion]:
+        """The versions of the tenant's learned weights, newest first, at most `limit`. Raises LearningOff if the
+        orchestrator does not learn."""
+        versions: list[LearnedVersion] = []
+        token = ""
+        while len(versions) < limit:
+            request = pb.ListLearnedVersionsRequest(page_size=min(1000, limit - len(versions)), page_token=token)
+            page = await self._stub.ListLearnedVersions(request, timeout=CALL_TIMEOUT)
+            if not page.learning:
+                raise LearningOff("this orchestrator does not learn: ARCHON_LEARNING is off")
+            versions += map(LearnedVersion, page.versions)
+            token = page.next_page_token
+            if not token:
+                break
+        return versions
+
+    async def decide_learned(self, version: int, *, approve: bool, comment: str = "") -> LearnedVersion:
+        """Approves or rejects the proposed version of the learned weights. Returns the version that this stores.
+        Raises UnknownLearnedVersion, LearnedVersionDecided, LearningOff, InvalidArgument."""
+        request = pb.DecideLearnedVersionRequest(version=version, approve=approve, comment=comment)
+        return LearnedVersion((await self._stub.DecideLearnedVersion(request, timeout=CALL_TIMEOUT)).version)
+
+    async def revert_learned(self, version: int = 0, *, comment: str = "") -> LearnedVersion:
+        """Goes back to the weights and the evidence of a version, 0 for the neutral ones of the beginning. Returns the
+        version that this stores. Raises UnknownLearnedVersion, LearnedVersionDecided if another version was stored in
+        the meantime, LearningOff, InvalidArgument."""
+        request = pb.RevertLearnedVersionRequest(version=version, comment=comment)
+        return LearnedVersion((await self._stub.RevertLearnedVersion(request, timeout=CALL_TIMEOUT)).version)
 
     async def instance_metrics(self, role: str = "", *, limit: int = 1000) -> list[InstanceMetrics]:
         """The records of roles, each followed by the records of its instances, at least `limit` of them if there are so

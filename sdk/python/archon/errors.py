@@ -16,6 +16,7 @@ ArchonError
   |   + UnknownRole
   |   + UnknownCapability
   |   + LeaseExpired
+  |   + UnknownLearnedVersion
   + AlreadyExists                 ALREADY_EXISTS
   |   + RequestIdReused
   + PermissionDenied              PERMISSION_DENIED     (PermissionError)
@@ -31,6 +32,8 @@ ArchonError
   |   + SessionAlreadyOpen
   |   + WrongInstance
   |   + RunExpired
+  |   + LearnedVersionDecided
+  |   + LearningOff
   |   + PlanFailed
   |   + ResultRefused
   |   + OutputMismatch
@@ -249,6 +252,12 @@ class RequestIdReused(AlreadyExists):
     default_reason = "REQUEST_ID_REUSED"
 
 
+class UnknownLearnedVersion(NotFound):
+    """The learned weights of the tenant have no such version."""
+
+    default_reason = "UNKNOWN_LEARNED_VERSION"
+
+
 class NoReceiver(NotFound):
     """No task of the run receives the message: none has the receiver's name, or those that have it are over."""
 
@@ -360,6 +369,19 @@ class RunExpired(FailedPrecondition):
     """The run's events were deleted at the end of their retention."""
 
     default_reason = "RUN_EXPIRED"
+
+
+class LearnedVersionDecided(FailedPrecondition):
+    """The version of the learned weights does not wait for a decision: a person decided it, or went back to another
+    version."""
+
+    default_reason = "LEARNED_VERSION_DECIDED"
+
+
+class LearningOff(FailedPrecondition):
+    """The orchestrator does not learn: its setting is off."""
+
+    default_reason = "LEARNING_OFF"
 
 
 class PlanFailed(FailedPrecondition):

@@ -148,6 +148,8 @@ _REASONS: Final = {
         "UNKNOWN_FRAME",
         "CALLS_NOT_RELAYED",
         "RUN_EXPIRED",
+        "LEARNED_VERSION_DECIDED",
+        "LEARNING_OFF",
         "PROTOCOL_MISMATCH",
     ),
     "input.not_found": (
@@ -156,6 +158,7 @@ _REASONS: Final = {
         "UNKNOWN_ROLE",
         "UNKNOWN_CAPABILITY",
         "NO_RECEIVER",
+        "UNKNOWN_LEARNED_VERSION",
     ),
     "input.permission": (
         "PERMISSION_DENIED",

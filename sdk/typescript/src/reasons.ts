@@ -169,8 +169,12 @@ export const REASONS = {
   CERTIFICATE_REFUSED: { number: 71, code: "UNAUTHENTICATED", kind: "input.permission" },
   /** A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is. */
   QUOTA_EXCEEDED: { number: 72, code: "RESOURCE_EXHAUSTED", kind: "input.budget" },
-  /** An attempt does not hold at a breakpoint: the runtime of its agent cannot, or it was dispatched before. */
-  BREAKPOINT_NOT_HELD: { number: 73, code: "FAILED_PRECONDITION", kind: "input.invalid" },
+  /** NOT_FOUND: the tenant's learned weights have no such version. */
+  UNKNOWN_LEARNED_VERSION: { number: 78, code: "NOT_FOUND", kind: "input.not_found" },
+  /** FAILED_PRECONDITION: the version of the learned weights does not wait for a decision. */
+  LEARNED_VERSION_DECIDED: { number: 79, code: "FAILED_PRECONDITION", kind: "input.invalid" },
+  /** FAILED_PRECONDITION: the orchestrator does not learn. */
+  LEARNING_OFF: { number: 80, code: "FAILED_PRECONDITION", kind: "input.invalid" },
 } as const;
 
 /** A reason of the contract. */

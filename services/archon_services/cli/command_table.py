@@ -67,6 +67,11 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "messages": ("messages:messages", "List the messages between the agents of a run, and who has read them."),
         "cancel": ("cancel:cancel", "Cancel a run."),
         "rate": ("rate:rate", "Rate a run that has ended."),
+        "mark": ("mark:mark", "Mark a run as of interest, for the rules of retention; --remove removes its marks."),
+        "learning": (
+            "learning:learning",
+            "Show, approve and revert the weights that the mesh has learned of outcomes.",
+        ),
         "inbox": (
             "inbox:inbox",
             "List the open questions of all runs, those that expire first at the top; with --answer, answer them.",

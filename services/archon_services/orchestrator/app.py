@@ -39,10 +39,11 @@ from archon_services.orchestrator.channels import Notifier, notices_of
 from archon_services.orchestrator.channels.create import create_channels
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.journal.choose import open_journal
+from archon_services.orchestrator.learning.learner import Learner
 from archon_services.orchestrator.observability.exporter import RunSpanExporter
 from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
 from archon_services.orchestrator.quotas import DailyCountsUpkeep
-from archon_services.orchestrator.retention import Retention
+from archon_services.orchestrator.retention import Retention, load_retention
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.clock.run_ids import RunIds
@@ -76,6 +77,7 @@ async def orchestrator_app(
     error it gives up nothing, like a process that was killed: its lease has to expire.
     """
     rules, quotas = load_mesh_rules(settings.rules), load_quotas(settings.quotas)
+    retention_rules = load_retention(settings.retention, settings.compact_after, settings.delete_after)
     gives_up = True
     key = AuditKey.read(Path(settings.audit_key)) if settings.audit_key else None
     async with AsyncExitStack() as stack:
@@ -118,6 +120,7 @@ async def orchestrator_app(
         stack.push_async_callback(pool.close)
         roles = RegistryWatch(settings.registry, pool.update, pool.alive)
         stack.push_async_callback(roles.close)
+        learner = _start_learner(settings, journal, runs, clock, stack)
         roles.best_role = partial(best_role, runs.track_records)
         roles.start()
         publisher = _start_outbox(settings, journal, runs, stack) if settings.memory else None
@@ -128,13 +131,15 @@ async def orchestrator_app(
                     recorder, runs=runs, pool=pool, watch=roles, ownership=ownership, outbox=publisher, clock=clock
                 )
             )
-        retention = Retention(journal, clock, compact_after=settings.compact_after, delete_after=settings.delete_after)
+        retention = Retention(journal, clock, delete_after=settings.delete_after, rules=retention_rules)
         stack.push_async_callback(retention.close)
         retention.start()
         forwarder = WatchForwarder(journal, runs, ownership)
         stack.push_async_callback(forwarder.close)
         _start_channels(settings, runs, clock, stack)
-        commands = Commands(runs, journal, roles, forwarder, clock.steady(), recall, pool.standing, rules)
+        commands = Commands(
+            runs, journal, roles, forwarder, clock.steady(), recall, pool.standing, rules, learner=learner
+        )
         add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server
         service = Service(SERVICE, add, OrchestratorServicer(commands, journal, runs.watchers))
         add_audit = audit_service_pb2_grpc.add_AuditServiceServicer_to_server
@@ -218,6 +223,18 @@ def _start_spans(journal: Journal, stack: AsyncExitStack) -> RunSpanExporter | N
     stack.push_async_callback(spans.close)
     spans.start()
     return spans
+
+
+def _start_learner(
+    settings: OrchestratorSettings, journal: Journal, runs: Runs, clock: JournalClock, stack: AsyncExitStack
+) -> Learner | None:
+    if settings.learning == "off":
+        return None
+    learner = Learner(journal, clock.now, approve_above=settings.learning_approve_above)
+    runs.track_records.weight = learner.weight
+    stack.push_async_callback(learner.close)
+    learner.start()
+    return learner
 
 
 def _start_channels(settings: OrchestratorSettings, runs: Runs, clock: JournalClock, stack: AsyncExitStack) -> None:

@@ -107,6 +107,23 @@ class OrchestratorSettings(ServiceSettings):
     delete_after: float = Field(
         default=30 * 86_400.0, gt=0, description="seconds after the end of a run until it is deleted"
     )
+    retention: str = Field(
+        default="",
+        description="a YAML file with rules that say how long the details of which runs are kept, and their summaries; "
+        "empty: the two times above for all runs",
+    )
+    learning: Literal["off", "on"] = Field(
+        default="off",
+        description="whether outcomes and ratings move the weights of roles, instances, tools and prompt variants, "
+        "within 0.5 to 2; the same for all orchestrators of a journal",
+    )
+    learning_approve_above: float = Field(
+        default=0.3,
+        ge=0,
+        le=2,
+        description="change of a learned weight since a person's last approval above which a person is asked; "
+        "0: at each change",
+    )
 
     audit_key: str = Field(
         default="",

@@ -418,6 +418,25 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_durability_7_an_ended_run_is_compacted_and_then_deleted"],
         ),
         Limit(
+            "Runs of a sweep of the retention whose details are kept",
+            "{archon_services.orchestrator.retention.sweep:MAX_KEPT}",
+            "The next sweep goes on behind them.",
+            ["test_a_sweep_is_bounded_and_the_next_one_goes_on"],
+        ),
+        Limit(
+            "Marks of a run",
+            "{archon_services.orchestrator.journal.retained:MAX_MARKS}",
+            "`RESOURCE_EXHAUSTED`",
+            ["test_marks_replace_the_same_identity_and_go_with_the_run"],
+        ),
+        Limit(
+            "Learned weights of a tenant",
+            "{archon_services.orchestrator.learning.weights:MAX_SUBJECTS} subjects, "
+            "{archon_services.orchestrator.journal.learning:MAX_VERSIONS} versions",
+            "Subjects with the least evidence, and the oldest versions, are dropped.",
+            ["test_evidence_is_bounded_and_the_least_is_dropped", "test_versions_are_listed_newest_first_and_bounded"],
+        ),
+        Limit(
             "What a sweep of the retention compacts",
             "all that is due",
             "",

@@ -43,9 +43,12 @@ def _note(text: str) -> ChatMessage:
 
 
 def _permitted_tools(state: AgentState) -> tuple[ToolSpec, ...]:
-    registry, policy = state.agent.tools, state.agent.policy
-    return tuple(
+    registry, policy, last = state.agent.tools, state.agent.policy, state.agent.tools_last
+    offered = tuple(
         each.spec
         for each in registry.registrations
         if policy.offers(each.name, state.tool_calls, dangerous=each.tool.dangerous, session_id=state.thread_id)
     )
+    if not last:
+        return offered
+    return tuple(sorted(offered, key=lambda spec: last.index(spec.name) + 1 if spec.name in last else 0))

@@ -43,6 +43,9 @@ class RunningAgent(Protocol):
     user_id: str
     session_id: str
     system_prompt: str
+    tools_last: tuple[str, ...]
+    """Tools that are offered after the others, in this order."""
+
     temperature: float | None
     max_tokens: int | None
     model_timeout: float

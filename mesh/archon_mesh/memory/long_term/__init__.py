@@ -9,20 +9,24 @@ A query fuses a search by vectors and one by words, weighs recency, importance a
 """
 
 from archon.memory.long_term.context import RetrievedContext, Template
+from archon.memory.long_term.contradiction import Contradiction, Keep
 from archon.memory.long_term.entry import FoundEntry, LongTermEntry, LongTermStats
 from archon_mesh.memory.long_term.embedders import Embedder, OfflineEmbedder, create_embedder
 from archon_mesh.memory.long_term.growth import GrowthLimits
 from archon_mesh.memory.long_term.memory import LongTermMemory, NewEntry
+from archon_mesh.memory.long_term.model_judge import model_judge
 from archon_mesh.memory.long_term.outbox import Outbox
 from archon_mesh.memory.long_term.port import Filters, LongTermStore
 from archon_mesh.memory.long_term.retrieval import Retrieval, Weights
 from archon_mesh.memory.long_term.sqlite import SqliteLongTermStore
 
 __all__ = [
+    "Contradiction",
     "Embedder",
     "Filters",
     "FoundEntry",
     "GrowthLimits",
+    "Keep",
     "LongTermEntry",
     "LongTermMemory",
     "LongTermStats",
@@ -36,4 +40,5 @@ __all__ = [
     "Template",
     "Weights",
     "create_embedder",
+    "model_judge",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from archon.errors import InvalidArgument
+from archon.memory.long_term.contradiction import CONTRADICTS
 from archon.memory.long_term.entry import LongTermEntry
 from archon_mesh.core.words import content_words
 from archon_mesh.memory.long_term.port import MAX_BATCH, Change, Filters, LongTermStore
@@ -92,6 +93,7 @@ def _repeats(entry: LongTermEntry, older: LongTermEntry) -> bool:
     """Whether `entry` repeats an older entry of the same user, role and type."""
     return (
         (older.create_time, older.id) < (entry.create_time, entry.id)
+        and older.id not in entry.metadata.get(CONTRADICTS, "")  # that is for the owner to decide
         and all(entry.metadata.get(key) == older.metadata.get(key) for key in ("user", "role", "type"))
         and is_duplicate(entry.content, older.content)
     )

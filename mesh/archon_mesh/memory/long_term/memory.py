@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
@@ -24,6 +26,13 @@ from archon.memory.long_term.context import (
     build_query,
     estimate_tokens,
 )
+from archon.memory.long_term.contradiction import (
+    Contradiction,
+    Keep,
+    contradictions,
+    resolve_contradiction,
+    without_marks,
+)
 from archon.memory.long_term.entry import (
     DEFAULT_IMPORTANCE,
     DEFAULT_LIMIT,
@@ -36,6 +45,8 @@ from archon.memory.long_term.entry import (
 from archon.memory.long_term.summary import MAX_MEMORIES, Summarize, summarize
 from archon.memory.long_term.transfer import read_entries, write_entries
 from archon_mesh.memory.long_term import measuring
+from archon_mesh.memory.long_term.contradictions import MAX_BATCH as MAX_COMPARED_BATCH
+from archon_mesh.memory.long_term.contradictions import Judge, marks_of
 from archon_mesh.memory.long_term.embedders.base import Embedder
 from archon_mesh.memory.long_term.embedders.calibrated import CalibratedEmbedder
 from archon_mesh.memory.long_term.embedders.checked import CheckedEmbedder
@@ -59,6 +70,9 @@ _REQUEST_IDS: Final = uuid.UUID("7c1d40a7-6a1f-5d0f-9a53-2f0a3c4d5e6f")
 
 _CALIBRATION: Final = "calibration of "
 """Begins the key of the store's note with the measurement of an embedder."""
+
+JUDGE_TIMEOUT: Final = 30.0
+"""Seconds for all questions to the judge about one entry."""
 
 _PAGE: Final = 200
 
@@ -95,17 +109,21 @@ class LongTermMemory:
         weights: Weights = DEFAULT_WEIGHTS,
         timeout: float = LIMIT,
         embedder_timeout: float | None = None,
+        finds_contradictions: bool = True,
+        judge: Judge | None = None,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = monotonic,
     ) -> None:
         """`metadata` is added to every entry that is stored, and is no filter of queries. `timeout` is in seconds: how
         long a caller waits for the store, and for the embedder unless that has an `embedder_timeout`, before they count
-        as down."""
+        as down. With `finds_contradictions`, an entry that contradicts earlier ones is marked; `judge` is asked about
+        entries with a similar meaning that no rule compares."""
         embedder = CheckedEmbedder(embedder or OfflineEmbedder())
         knows_meanings = embedder.range is None
         if knows_meanings:
             embedder = CalibratedEmbedder(embedder, self._load_calibration, self._keep_calibration)
         self.tenant = tenant
+        self._finds_contradictions, self._judge = finds_contradictions, judge
         self._metadata = limits_of_entries.check_metadata(metadata)
         self._store = store
         self._embedder = embedder
@@ -175,6 +193,7 @@ class LongTermMemory:
         except ArchonError as error:
             _log.warning("memories are stored, and embedded later: %s (%s)", error, EMBEDDING)
             self.upkeep.wake()
+        created = await self._marked(created, vectors)
         try:
             new = await self._inserted(created, vectors)
         except (Unavailable, DeadlineExceeded):
@@ -393,13 +412,46 @@ class LongTermMemory:
             entry_id, content, now, metadata, importance, checksum=checksum_of(entry_id, content, now, metadata)
         )
 
+    async def _marked(
+        self, created: list[LongTermEntry], vectors: Sequence[StoredVector | None]
+    ) -> list[LongTermEntry]:
+        """Marks entries that contradict earlier ones. A store or a judge that fails delays nothing: the entry is stored
+        without a comparison."""
+        if len(created) > MAX_COMPARED_BATCH or not self._finds_contradictions:
+            return created
+        marked: list[LongTermEntry] = []
+        for number, (entry, vector) in enumerate(zip(created, vectors, strict=True)):
+            try:
+                marks = await self._guard.call(partial(marks_of, self._store, self.tenant, entry, vector), limit=None)
+                if not marks and self._judge is not None:
+                    judged = partial(marks_of, self._store, self.tenant, entry, vector, self._judge)
+                    async with asyncio.timeout(JUDGE_TIMEOUT):
+                        marks = await judged()
+            except (ArchonError, TimeoutError) as error:
+                _log.warning("memories are stored without a search for contradictions: %s", error)
+                return [*marked, *created[number:]]
+            metadata = {**entry.metadata, **marks}
+            checksum = checksum_of(entry.id, entry.content, entry.create_time, metadata)
+            marked.append(replace(entry, metadata=metadata, checksum=checksum) if marks else entry)
+        return marked
+
+    async def contradictions(self, filters: Mapping[str, str] | None = None) -> list[Contradiction]:
+        """Returns the open contradictions, the newest first. Raises InvalidArgument, Unavailable."""
+        return await contradictions(self, filters)
+
+    async def resolve_contradiction(self, entry_id: str, keep: Keep = Keep.BOTH, *, merged: str = "") -> list[str]:
+        """Carries out the owner's decision, as the function of this name does."""
+        return await resolve_contradiction(self, entry_id, keep, merged)
+
     async def _check_repeated(self, created: Sequence[LongTermEntry]) -> None:
         """Raises RequestIdReused if one of the entries was stored before with another text or metadata."""
         stored = await self._guard.call(lambda: self._store.get(self.tenant, [entry.id for entry in created]))
         by_id = {entry.id: entry for entry in stored}
         for entry in created:
             before = by_id.get(entry.id)
-            if before is not None and (before.content, before.metadata) != (entry.content, entry.metadata):
+            if before is not None and (
+                (before.content, without_marks(before.metadata)) != (entry.content, without_marks(entry.metadata))
+            ):
                 raise RequestIdReused("the request id was used before for another text or other metadata")
 
     async def _change(self, change: Change) -> bool:

@@ -4,6 +4,7 @@ of a run; and long-term memory."""
 from archon.memory.client import MemoryGraphClient
 from archon.memory.item import FoundItem, MemoryChange, MemoryItem
 from archon.memory.long_term.client import LongTermMemoryClient
+from archon.memory.long_term.contradiction import Contradiction, Keep
 from archon.memory.long_term.entry import FoundEntry, LongTermEntry, LongTermStats
 from archon.memory.publication import Published, PublishItem
 from archon.memory.values import WorkingChange, WorkingValue
@@ -11,8 +12,10 @@ from archon.memory.working import WorkingMemoryClient
 from archon.registry import PropagationPolicy
 
 __all__ = [
+    "Contradiction",
     "FoundEntry",
     "FoundItem",
+    "Keep",
     "LongTermEntry",
     "LongTermMemoryClient",
     "LongTermStats",

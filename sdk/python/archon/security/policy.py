@@ -40,6 +40,10 @@ _SERVICE_NAMES: Final = {
         "ListInstanceMetrics": _READERS,
         "Converse": _OPERATORS,
         "GetQuotas": _READERS,
+        "MarkRun": _OPERATORS,
+        "ListLearnedVersions": _READERS,
+        "DecideLearnedVersion": _OPERATORS,
+        "RevertLearnedVersion": _OPERATORS,
     },
     "audit.v1.AuditService": {
         "ListEntries": _AUDITORS,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from archon.types.failure import Failure
     from archon.types.forked_task import ForkDecision, ForkedTask, ForkPreview
     from archon.types.instance_metrics import InstanceMetrics
+    from archon.types.learned_version import LearnedVersion, LearnedWeight
     from archon.types.memory_ref import MemoryRef
     from archon.types.message import Message
     from archon.types.message_content import (
@@ -63,6 +64,8 @@ __all__ = [
     "HelpRequest",
     "InformationShare",
     "InstanceMetrics",
+    "LearnedVersion",
+    "LearnedWeight",
     "MemoryRef",
     "Message",
     "MessageContent",
@@ -108,6 +111,8 @@ _MODULES: Final = {
     "HelpRequest": "archon.types.message_content",
     "InformationShare": "archon.types.message_content",
     "InstanceMetrics": "archon.types.instance_metrics",
+    "LearnedVersion": "archon.types.learned_version",
+    "LearnedWeight": "archon.types.learned_version",
     "MemoryRef": "archon.types.memory_ref",
     "Message": "archon.types.message",
     "MessageContent": "archon.types.message_content",
@@ -124,6 +129,7 @@ _MODULES: Final = {
     "RunAnswer": "archon.types.run_answer",
     "RunBreakpoint": "archon.types.breakpoint",
     "RunEvent": "archon.types.run_event",
+    "RunMark": "archon.types.run_mark",
     "RunQuestion": "archon.types.run_question",
     "RunRating": "archon.types.run_rating",
     "RunRecord": "archon.types.run_record",

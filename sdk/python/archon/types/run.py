@@ -14,6 +14,7 @@ from archon.types.message_view import MessageView
 from archon.types.part import Part, to_parts
 from archon.types.plan import Plan
 from archon.types.run_answer import RunAnswer
+from archon.types.run_mark import RunMark
 from archon.types.run_question import RunQuestion
 from archon.types.run_rating import RunRating
 from archon.types.run_task import RunTask
@@ -133,6 +134,16 @@ class Run(MessageView[run_pb2.Run]):
     def ratings(self) -> tuple[RunRating, ...]:
         """The ratings by people, oldest first, as `Client.get` returns them."""
         return tuple(map(RunRating, self.proto.ratings))
+
+    @property
+    def marks(self) -> tuple[RunMark, ...]:
+        """The marks by people, oldest first, as `Client.get` returns them."""
+        return tuple(map(RunMark, self.proto.marks))
+
+    @property
+    def details_removed(self) -> bool:
+        """Whether retention has removed the run's events and recorded calls: only this summary is left."""
+        return self.proto.details_removed
 
     @property
     def plan(self) -> Plan | None:

@@ -12,7 +12,7 @@ import typer
 from archon.wire import to_seconds
 from archon_services.cli.identity import calling_as
 from archon_services.cli.options import IdentityOption, JsonOption, OrchestratorOption
-from archon_services.cli.render.output import print_json, print_stderr, print_table, strip_controls
+from archon_services.cli.render.output import counted, print_json, print_stderr, print_table, strip_controls
 from archon_services.cli.target.mesh import connecting, find_orchestrator
 
 if TYPE_CHECKING:
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _HEADERS: Final = ("run", "question", "role", "age", "left", "approver", "text")
 _RIGHT: Final = (3, 4)
 _FOLDED: Final = (5, 6)
+MEMORY_TIMEOUT: Final = 3.0
+"""Seconds that the list waits for the memory service."""
+
 TEXT_LENGTH: Final = 60
 """Characters of a question that the list shows."""
 
@@ -40,25 +43,59 @@ def inbox(
 
 
 def _show(address: str, *, answer: bool, as_json: bool) -> None:
-    questions = sorted(asyncio.run(_list(address)), key=_order)
+    listed, proposed = asyncio.run(_list(address))
+    questions = sorted(listed, key=_order)
+    others = [] if as_json else [*_proposal(proposed), *asyncio.run(_contradictions())]
     if as_json:
         from google.protobuf import json_format
 
         print_json([json_format.MessageToDict(each, preserving_proto_field_name=True) for each in questions])
     elif not questions:
-        print("No run asks a question.")
+        print("\n".join(["No run asks a question.", *others]))
     elif answer:
         _answer_each(address, questions)
     else:
         _print(questions)
+        for line in others:
+            print(line)
 
 
-async def _list(orchestrator: str) -> list[Question]:
+async def _list(orchestrator: str) -> tuple[list[Question], int]:
+    """Returns the open questions, and the version of the learned weights that waits for a person, 0 if none does."""
     from archon.client import Client
+    from archon.errors import LearningOff, Unimplemented
 
     with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
-            return [question.proto for question in await client.list_questions()]
+            questions = [question.proto for question in await client.list_questions()]
+            try:
+                versions = await client.learned_versions(limit=1)
+            except (LearningOff, Unimplemented):
+                return questions, 0
+            return questions, next((each.version for each in versions if each.origin == "proposed"), 0)
+
+
+def _proposal(version: int) -> list[str]:
+    from archon_services.cli.commands.learning import decision_commands
+
+    if not version:
+        return []
+    return [f"Version {version} of the learned weights waits for a person.", decision_commands(version)]
+
+
+async def _contradictions() -> list[str]:
+    """Says how many contradictions are open; nothing without a memory service that answers."""
+    from archon.errors import ArchonError
+    from archon.memory import LongTermMemoryClient
+    from archon_services.cli.errors import CliError
+    from archon_services.cli.target.mesh import find_memory
+
+    try:
+        async with asyncio.timeout(MEMORY_TIMEOUT), LongTermMemoryClient(find_memory("")) as memory:
+            count = len(await memory.contradictions())
+    except (ArchonError, CliError, TimeoutError):
+        return []
+    return [f"{counted(count, 'contradiction')} in long-term memory: `archon memory conflicts`."] if count else []
 
 
 async def _send(orchestrator: str, question: Question, answer: Goal, decision: str) -> Run:

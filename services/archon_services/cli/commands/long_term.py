@@ -1,4 +1,5 @@
-"""`archon memory search`, `show`, `store`, `rate`, `forget`, `stats`, `export` and `import`: long-term memory."""
+"""`archon memory search`, `conflicts`, `resolve`, `show`, `store`, `rate`, `forget`, `stats`, `export` and `import`:
+long-term memory."""
 
 from __future__ import annotations
 
@@ -22,12 +23,15 @@ from archon_services.cli.text_input import read_text
 
 if TYPE_CHECKING:
     from archon.memory import LongTermEntry, LongTermMemoryClient
+    from archon.memory.long_term.contradiction import Contradiction
 
 T = TypeVar("T")
 
 _HEADERS: Final = ("id", "score", "age", "user", "role", "memory")
 _FOLDED: Final = (5,)
 _BEGINNING: Final = 100
+_SHOWN: Final = 68
+"""Characters of a memory that `conflicts` prints."""
 
 UserOption = Annotated[str, typer.Option("--user", metavar="USER", help="The user whom a memory is about.")]
 SessionOption = Annotated[str, typer.Option("--session", metavar="ID", help="The session that a memory is from.")]
@@ -40,6 +44,14 @@ class Rating(StrEnum):
 
     USEFUL = "useful"
     NOT_USEFUL = "not-useful"
+
+
+class Kept(StrEnum):
+    """The memories that the owner keeps of those that contradict each other."""
+
+    NEW = "new"
+    OLD = "old"
+    BOTH = "both"
 
 
 @memory.command("search")
@@ -122,6 +134,53 @@ def store(
     content = _text(text, "text", 'archon memory store "Ana is vegetarian." --user ana')
     metadata = _metadata(user=user, session=session, role=role)
     print(_call(address, lambda client: client.store(content, metadata, importance)))
+
+
+@memory.command("conflicts")
+def conflicts(user: UserOption = "", as_json: JsonOption = False, address: MemoryOption = "") -> None:
+    """List memories that contradict earlier ones, the newest first; `resolve` decides about one."""
+    found = _call(address, lambda client: client.contradictions(_metadata(user=user)))
+    if as_json:
+        print_json([_conflict_json(each) for each in found])
+    elif not found:
+        print("No memory contradicts another one.")
+    else:
+        for each in found:
+            owner = strip_controls(each.entry.metadata.get("user", ""))
+            print(f"{each.entry.id}{f'  user {owner}' if owner else ''}: {strip_controls(each.reason)}")
+            for entry in each.earlier:
+                print(f"  earlier  {one_line(entry.content, _SHOWN)}")
+            print(f"  new      {one_line(each.entry.content, _SHOWN)}")
+        print("\n`archon memory resolve ID` decides: `--keep new`, `old` or `both`, or `--merge`.")
+
+
+@memory.command("resolve")
+def resolve(
+    entry_id: Annotated[str, typer.Argument(metavar="ID", help="The id of a memory, as `conflicts` prints it.")],
+    keep: Annotated[Kept | None, typer.Option(help="The newer memory, the earlier ones, or both.")] = None,
+    merge: Annotated[str, typer.Option(metavar="TEXT", help="A text that takes the place of all of them.")] = "",
+    address: MemoryOption = "",
+) -> None:
+    """Decide about memories that contradict each other: keep one, keep both, or merge them."""
+    if (keep is None) == (not merge):
+        raise CliError("give either --keep new, old or both, or --merge TEXT", code=USAGE)
+    from archon.errors import NotFound
+    from archon.memory.long_term.contradiction import Keep
+
+    decision = Keep(keep.value) if keep is not None else Keep.BOTH
+    try:
+        left = _call(address, lambda client: client.resolve_contradiction(entry_id, decision, merged=merge))
+    except NotFound:
+        raise _unknown(entry_id) from None
+    print(f"Kept {', '.join(left)}.")
+
+
+def _conflict_json(found: Contradiction) -> dict[str, Any]:
+    return {
+        "reason": found.reason,
+        "entry": _as_json(found.entry),
+        "earlier": [_as_json(entry) for entry in found.earlier],
+    }
 
 
 @memory.command("rate")

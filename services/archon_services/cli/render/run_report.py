@@ -8,6 +8,7 @@ from typing import Final
 
 from archon.api.common.v1 import common_pb2, failure_pb2, plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.learning import CHOICES_KEY, LearnedChoices, read_choices
 from archon.run_view import RunView, TaskState, Usage, convert
 from archon.wire import to_seconds
 from archon_services.cli.render.decision_text import bid_text, winning_bid
@@ -81,7 +82,9 @@ def run_report(
         ("plan", _plan_text(run.plan)),
         ("tokens", _usage_text(run.usage)),
         ("forked from", run.parent_run_id),
-        *((f"metadata {key}", value) for key, value in sorted(run.metadata.items())),
+        ("learned", choices_text(read_choices(run.metadata))),
+        *((f"metadata {key}", value) for key, value in sorted(run.metadata.items()) if key != CHOICES_KEY),
+        ("details", "removed by retention: only this summary is left" if run.details_removed else ""),
     ]
     for name, value in facts:
         if value:
@@ -92,6 +95,8 @@ def run_report(
             yield f"  {'kind':<10}  {kind}", "failed"
     for rating in run.ratings:
         yield f"  {'rated':<10}  {rating_text(rating)}", ""
+    for mark in run.marks:
+        yield f"  {'marked':<10}  by {mark.identity}{f': {reason}' if (reason := _reason(mark)) else ''}", ""
     yield from _task_lines(run, now, view, calls or {})
     for question in run.questions:
         yield from _question_lines(pending_question(run.run_id, question), flag)
@@ -106,6 +111,16 @@ def goal_text(goal: Sequence[common_pb2.Part], length: int = GOAL_SHOWN) -> str:
         pieces.append(f"{name} {text}".strip() or f"[{part.media_type or 'content'}]")
     line = " ".join(pieces)
     return line if len(line) <= length else line[:length].rstrip() + "…"
+
+
+def choices_text(choices: LearnedChoices) -> str:
+    """Returns the prompt variants that the learned weights chose, with the version of the weights."""
+    chosen = [f"{role} by the prompt {choice.variant}" for role, choice in choices.roles.items() if choice.variant]
+    return f"{', '.join(chosen)} (version {choices.version} of the weights)" if chosen else ""
+
+
+def _reason(mark: run_pb2.Mark) -> str:
+    return one_line(mark.reason, COMMENT_SHOWN)
 
 
 def rating_text(rating: run_pb2.Rating) -> str:

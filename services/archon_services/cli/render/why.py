@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from archon.api.common.v1 import failure_pb2, plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.learning import LearnedChoices, read_choices
 from archon_services.cli.render.instance_metrics import number, percent
 from archon_services.cli.render.output import cost_text, counted, duration, one_line
 from archon_services.cli.render.state_names import state_name
@@ -54,10 +55,14 @@ class DispatchReport:
     def __init__(self) -> None:
         self._tasks: dict[str, TaskReport] = {}
         self._steps: dict[str, plan_pb2.PlanStep] = {}
+        self._choices = LearnedChoices()
 
     def apply(self, event: run_pb2.RunEvent) -> None:
         """Adds a durable event."""
         kind = event.WhichOneof("event")
+        if kind == "submitted":
+            self._choices = read_choices(event.submitted.metadata)
+            return
         if kind == "planned":
             self._steps |= {step.step_id: step for step in event.planned.plan.steps}
             return
@@ -101,7 +106,23 @@ class DispatchReport:
         """Returns the names that `tasks` takes: steps, and roles of tasks without a step."""
         return list(dict.fromkeys(task.step_id or task.role for task in self._tasks.values()))
 
+    def _learned(self, task: TaskReport) -> Iterator[str]:
+        """The choices that the learned weights made for the role."""
+        choice = self._choices.of(task.role)
+        of_version = f"of version {self._choices.version} of the learned weights"
+        if choice.variant:
+            weights = ", ".join(f"{name} {weight:g}" for name, weight in choice.weights.items())
+            yield f"the prompt variant {choice.variant}: drawn by the weights {weights}, {of_version}"
+        if choice.tools_last:
+            yield f"tools offered last: {', '.join(choice.tools_last)}, by their weights {of_version}"
+        if choice.weight != 1:
+            yield f"the role has the weight {choice.weight:g} {of_version}"
+        if choice.instances:
+            weights = ", ".join(f"{name} {weight:g}" for name, weight in choice.instances.items())
+            yield f"instances have the weights {weights}, {of_version}; their factors below count them"
+
     def _rules(self, task: TaskReport) -> Iterator[str]:
+        yield from self._learned(task)
         step = self._steps.get(task.step_id)
         if step is None:
             return

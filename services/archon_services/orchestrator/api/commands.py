@@ -23,6 +23,7 @@ from archon.errors import (
     Unavailable,
     UnknownRun,
 )
+from archon.learning import CHOICES_KEY, variants_of
 from archon.principal import DEFAULT_TENANT
 from archon.security.policy_file import own_policy
 from archon.wire import text_of
@@ -33,6 +34,8 @@ from archon_services.orchestrator.api.breakpoints import requested_breakpoints
 from archon_services.orchestrator.api.control import RunControl
 from archon_services.orchestrator.api.fork import RunForks
 from archon_services.orchestrator.api.given_plan import given_plan, has_planner
+from archon_services.orchestrator.api.learning import LearnedVersions
+from archon_services.orchestrator.api.marks import RunMarks
 from archon_services.orchestrator.api.plan_preview import PlanPreview
 from archon_services.orchestrator.api.plans import RunPlans
 from archon_services.orchestrator.api.questions import OpenQuestions
@@ -49,6 +52,8 @@ from archon_services.orchestrator.convert.run import session_context_from_proto
 from archon_services.orchestrator.convert.run_view import Standing, row_to_proto, run_to_proto
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
+from archon_services.orchestrator.learning.choice import write_choices
+from archon_services.orchestrator.learning.learner import Learner
 from archon_services.orchestrator.observability.context import begin_trace, write_submitter
 from archon_services.orchestrator.roles.pinning import pinned
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
@@ -77,14 +82,18 @@ class Commands:
         standing: Standing | None = None,
         rules: Sequence[InterceptionRule] = (),
         audit: AuditRecord | None = None,
+        learner: Learner | None = None,
     ) -> None:
         """`now` gives wall seconds; `recall` is None if there is no shared memory; `standing` tells about instances;
-        `rules` say when people are asked."""
+        `rules` say when people are asked; `learner` is None if the orchestrator does not learn."""
         self._audit = audit or AuditRecord(journal, lambda: runs.owner, now, runs.on_audit)
         self.control = RunControl(runs, journal, now, self._audit)
         self.plans = RunPlans(runs, self.control, self.watch, now)
         self.questions = OpenQuestions(runs, journal)
         self.ratings = RunRatings(journal, runs.track_records, now, self._audit)
+        self.marks = RunMarks(journal, now, self._audit)
+        self.learning = LearnedVersions(learner, self._audit)
+        self._learner = learner
         self.quotas = QuotaReports(runs.quotas, roles)
         self._preview = PlanPreview(lambda: roles.selection.instances, now)
         self._forks = RunForks(runs, journal, self._audit, rules)
@@ -215,6 +224,9 @@ class Commands:
         run_id = self._runs.new_id()
         begin_trace(goal, run_id, request.trace if request.HasField("trace") else None)
         write_submitter(goal)
+        goal.metadata.pop(CHOICES_KEY, None)
+        if self._learner is not None:
+            self._write_choices(self._learner, run_id, goal)
         if request.HasField("budget"):
             goal.budget.CopyFrom(request.budget)
         if request.session_id and chosen.readers and self._recall is not None:
@@ -245,6 +257,12 @@ class Commands:
             check_alignment=request.check_alignment,
             plan_rules=None if has_planner(request) else WITHOUT_PLANNER,
         )
+
+    def _write_choices(self, learner: Learner, run_id: str, goal: run_pb2.Submitted) -> None:
+        """Records the prompt variants and the order of tools that the learned weights choose for the run."""
+        newest = self._roles.selection.newest_instances()
+        variants = {role: names for role, instance in newest.items() if (names := variants_of(instance.tags))}
+        write_choices(learner.choices(_tenant(), run_id, variants, sorted(newest)), goal.metadata)
 
     async def _choose(self, request: pb.SubmitRunRequest, strategy: str) -> Participants:
         if strategy == PLAN:
@@ -306,7 +324,9 @@ class Commands:
                 pass
             row = await self.row(run_id)  # its events were deleted while they were read
         if row.compacted:
-            return from_journal(run_pb2.Run, row.summary, run_id)
+            summary = from_journal(run_pb2.Run, row.summary, run_id)
+            summary.details_removed = True
+            return summary
         return run_to_proto(await self._runs.state(run_id))
 
     def _standing_in(self, tenant: str) -> Standing | None:

@@ -44,6 +44,7 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
     async def GetRun(self, request: pb.GetRunRequest, context: Any) -> pb.GetRunResponse:
         run = await self._commands.run(request.run_id)
         await self._commands.ratings.add_to(run)
+        await self._commands.marks.add_to(run)
         return pb.GetRunResponse(run=bounded(run))
 
     async def WatchRun(self, request: pb.WatchRunRequest, context: Any) -> AsyncIterator[Any]:
@@ -69,7 +70,9 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         return pb.ListRunsResponse(runs=[row_to_proto(row) for row in page], next_page_token=token)
 
     async def ListRunRecords(self, request: pb.ListRunRecordsRequest, context: Any) -> pb.ListRunRecordsResponse:
-        await self._commands.row(request.run_id)
+        row = await self._commands.row(request.run_id)
+        if row.compacted:
+            raise RunExpired(f"the records of run {row.run_id} have been deleted", metadata={"run_id": row.run_id})
         filters = (request.run_id, request.role)
         after = read_token(request.page_token, "records", *filters, like=0) or 0
         size = page_size(request.page_size)
@@ -166,6 +169,25 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         self, request: pb.ListInstanceMetricsRequest, context: Any
     ) -> pb.ListInstanceMetricsResponse:
         return self._commands.ratings.list_metrics(request)
+
+    async def MarkRun(self, request: pb.MarkRunRequest, context: Any) -> pb.MarkRunResponse:
+        await self._commands.marks.mark(await self._commands.row(request.run_id), request)
+        return pb.MarkRunResponse()
+
+    async def ListLearnedVersions(
+        self, request: pb.ListLearnedVersionsRequest, context: Any
+    ) -> pb.ListLearnedVersionsResponse:
+        return await self._commands.learning.page(request)
+
+    async def DecideLearnedVersion(
+        self, request: pb.DecideLearnedVersionRequest, context: Any
+    ) -> pb.DecideLearnedVersionResponse:
+        return pb.DecideLearnedVersionResponse(version=await self._commands.learning.decide(request))
+
+    async def RevertLearnedVersion(
+        self, request: pb.RevertLearnedVersionRequest, context: Any
+    ) -> pb.RevertLearnedVersionResponse:
+        return pb.RevertLearnedVersionResponse(version=await self._commands.learning.revert(request))
 
     async def GetQuotas(self, request: pb.GetQuotasRequest, context: Any) -> pb.GetQuotasResponse:
         return self._commands.quotas.page(request)

@@ -3,9 +3,11 @@
 from archon_services.common.audit_entry import AuditFilter, AuditRow
 from archon_services.orchestrator.journal.chains import LinkedRow
 from archon_services.orchestrator.journal.daily_usage import DailyUsageRow
+from archon_services.orchestrator.journal.learning import EvidenceRow, LearnedRow, UnlearnedRow
 from archon_services.orchestrator.journal.memory import MemoryJournal
 from archon_services.orchestrator.journal.owners import CommandRow, OwnerRow
 from archon_services.orchestrator.journal.port import Journal
+from archon_services.orchestrator.journal.retained import DetailedRun, MarkRow
 from archon_services.orchestrator.journal.rows import (
     NewRun,
     OutboxRow,
@@ -27,8 +29,12 @@ __all__ = [
     "CommandRow",
     "Conversation",
     "DailyUsageRow",
+    "DetailedRun",
+    "EvidenceRow",
     "Journal",
+    "LearnedRow",
     "LinkedRow",
+    "MarkRow",
     "MemoryJournal",
     "NewRun",
     "OutboxRow",
@@ -44,4 +50,5 @@ __all__ = [
     "StoredStep",
     "TrackRecordRow",
     "Turn",
+    "UnlearnedRow",
 ]

@@ -12,14 +12,16 @@ from typing import Protocol
 
 from archon_services.orchestrator.journal.chains import ChainStore
 from archon_services.orchestrator.journal.daily_usage import DailyUsageStore
+from archon_services.orchestrator.journal.learning import LearningStore
 from archon_services.orchestrator.journal.owners import Owners
 from archon_services.orchestrator.journal.page import PAGE_BYTES
+from archon_services.orchestrator.journal.retained import RetentionStore
 from archon_services.orchestrator.journal.rows import EndedRun, OutboxRow, RunRow, Step, StepResult, StoredStep
 from archon_services.orchestrator.journal.session_history import Conversation
 from archon_services.orchestrator.journal.track_records import TrackRecordStore
 
 
-class Journal(Owners, TrackRecordStore, DailyUsageStore, ChainStore, Protocol):
+class Journal(Owners, TrackRecordStore, DailyUsageStore, LearningStore, RetentionStore, ChainStore, Protocol):
     """Methods raise ResourceExhausted if the disk is full (nothing was stored) and Unavailable if the store cannot be
     reached. Those that read one run raise DataLoss, with its `run_id` in the metadata, if its stored data is damaged;
     those that read many runs read the others all the same."""
@@ -123,7 +125,9 @@ class Journal(Owners, TrackRecordStore, DailyUsageStore, ChainStore, Protocol):
         clock was set back since, and they are kept no longer than others."""
         ...
 
-    async def delete(self, ended_before: float, now: float, request_ttl: float) -> int:
+    async def delete(
+        self, ended_before: float, now: float, request_ttl: float, *, turns_before: float | None = None
+    ) -> int:
         """Deletes runs that ended before; their request ids are remembered for `request_ttl` seconds from `now`.
-        Deletes turns of conversations that were stored before."""
+        Deletes turns of conversations that were stored before `turns_before`, None for `ended_before`."""
         ...

@@ -6,7 +6,7 @@ from typing import Final
 
 from archon_services.common.tenants import role_of, tenant_of
 from archon_services.orchestrator.sessions.role_index import RoleIndex
-from archon_services.orchestrator.track_records.factor import factor_of
+from archon_services.orchestrator.track_records.factor import factor_of, weighed
 from archon_services.orchestrator.track_records.records import TrackRecords
 
 MAX_SESSIONS: Final = 300
@@ -57,6 +57,9 @@ class RecordFactors:
             self.p95.pop(role, None)
         for session in sessions:
             session.record = records.of(tenant, name, session.instance_id)
-            session.factor = factor_of(session.record, of_role) if len(sessions) > 1 else 1.0  # it gets every task
+            session.factor = 1.0  # a single one gets every task
+            if len(sessions) > 1:
+                weight = records.weight(tenant, name, session.instance_id)
+                session.factor = weighed(factor_of(session.record, of_role), weight)
         self._roles.factors_changed(role)
         return len(sessions)

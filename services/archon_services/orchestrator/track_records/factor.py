@@ -19,7 +19,8 @@ PRIOR_TASKS: Final = 5.0
 little."""
 
 LITTLE: Final = 0.05
-"""Successes and failures that a role has besides its own: its rate is above 0; its only instance has the same rate."""
+"""Successes and failures that the role has besides its own: its rate is above 0, and the rate of its only instance is
+the same."""
 
 STEPS_PER_OCTAVE: Final = 4
 """Steps of the factor between one value and its double: a difference of less than about 9 % does not count."""
@@ -42,6 +43,11 @@ def factor_of(instance: Tally | None, role: Tally | None) -> float:
     return min(MOST_FACTOR, max(LEAST_FACTOR, step))
 
 
+def weighed(factor: float, weight: float) -> float:
+    """Returns a factor with a learned weight: a higher weight makes the load count less, within the bounds."""
+    return min(MOST_FACTOR, max(LEAST_FACTOR, factor / weight)) if weight > 0 else factor
+
+
 def vote_weight(instance: Tally | None) -> float:
     """Returns the weight of an instance's vote: the part of its attempts that completed, times twice the part of the
     conflicts that its answer won, each smoothed with PRIOR_TASKS of a neutral record. 1 without a record."""
@@ -61,4 +67,6 @@ def best_role(records: TrackRecords, tenant: str, roles: Collection[str]) -> str
     for tally in tallies.values():
         if tally is not None:
             together.add(tally)
-    return min(tallies, key=lambda role: (factor_of(tallies[role], together), role))
+    return min(
+        tallies, key=lambda role: (weighed(factor_of(tallies[role], together), records.weight(tenant, role, "")), role)
+    )

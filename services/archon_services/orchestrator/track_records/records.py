@@ -52,6 +52,9 @@ class TrackRecords:
     ones of other replicas."""
 
     def __init__(self, now: Callable[[], float]) -> None:
+        self.weight: Callable[[str, str, str], float] = lambda tenant, role, instance_id: 1.0
+        """Returns the learned weight of an instance of a tenant's role, or of the role itself if the id is empty."""
+
         self._now = now
         self._own: OrderedDict[Subject, Tally] = OrderedDict()
         self._others: dict[Subject, Tally] = {}

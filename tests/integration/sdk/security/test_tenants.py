@@ -256,6 +256,7 @@ CHANGES: Final[dict[str, Request]] = {
     ),
     "orchestrator.v1.OrchestratorService/ForkRun": lambda w: orchestrator.ForkRunRequest(run_id=w.run_id),
     "orchestrator.v1.OrchestratorService/RateRun": lambda w: orchestrator.RateRunRequest(run_id=w.run_id, stars=1),
+    "orchestrator.v1.OrchestratorService/MarkRun": lambda w: orchestrator.MarkRunRequest(run_id=w.run_id),
     "orchestrator.v1.OrchestratorService/Respond": lambda w: orchestrator.RespondRequest(
         run_id=w.waiting_id, input_id=w.input_id, parts=[common.Part(text="by someone")]
     ),
@@ -276,6 +277,11 @@ CHANGES: Final[dict[str, Request]] = {
 
 OWN: Final[dict[str, Request]] = {
     "orchestrator.v1.OrchestratorService/GetQuotas": lambda w: orchestrator.GetQuotasRequest(),
+    "orchestrator.v1.OrchestratorService/ListLearnedVersions": lambda w: orchestrator.ListLearnedVersionsRequest(),
+    "orchestrator.v1.OrchestratorService/DecideLearnedVersion": lambda w: orchestrator.DecideLearnedVersionRequest(
+        version=1
+    ),
+    "orchestrator.v1.OrchestratorService/RevertLearnedVersion": lambda w: orchestrator.RevertLearnedVersionRequest(),
     "audit.v1.AuditService/ListLinks": lambda w: audit.ListLinksRequest(),
     "registry.v1.RegistryService/KeepAlive": lambda w: registry.KeepAliveRequest(instance_ids=[w.instance_id]),
     "registry.v1.RegistryService/DeregisterInstance": lambda w: registry.DeregisterInstanceRequest(

@@ -11,6 +11,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -84,6 +85,71 @@ func (ForkDecision) EnumDescriptor() ([]byte, []int) {
 	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{0}
 }
 
+// Origin of a version of the learned weights.
+type LearnedOrigin int32
+
+const (
+	// The origin is not set.
+	LearnedOrigin_LEARNED_ORIGIN_UNSPECIFIED LearnedOrigin = 0
+	// Outcomes moved weights within the bound of a change without approval.
+	LearnedOrigin_LEARNED_ORIGIN_LEARNED LearnedOrigin = 1
+	// Outcomes would move a weight beyond that bound: the version is not in use, and waits for a person.
+	LearnedOrigin_LEARNED_ORIGIN_PROPOSED LearnedOrigin = 2
+	// A person approved the proposed version before.
+	LearnedOrigin_LEARNED_ORIGIN_APPROVED LearnedOrigin = 3
+	// A person rejected the proposed version before: the weights are the ones that were in use.
+	LearnedOrigin_LEARNED_ORIGIN_REJECTED LearnedOrigin = 4
+	// A person went back to an earlier version.
+	LearnedOrigin_LEARNED_ORIGIN_REVERTED LearnedOrigin = 5
+)
+
+// Enum value maps for LearnedOrigin.
+var (
+	LearnedOrigin_name = map[int32]string{
+		0: "LEARNED_ORIGIN_UNSPECIFIED",
+		1: "LEARNED_ORIGIN_LEARNED",
+		2: "LEARNED_ORIGIN_PROPOSED",
+		3: "LEARNED_ORIGIN_APPROVED",
+		4: "LEARNED_ORIGIN_REJECTED",
+		5: "LEARNED_ORIGIN_REVERTED",
+	}
+	LearnedOrigin_value = map[string]int32{
+		"LEARNED_ORIGIN_UNSPECIFIED": 0,
+		"LEARNED_ORIGIN_LEARNED":     1,
+		"LEARNED_ORIGIN_PROPOSED":    2,
+		"LEARNED_ORIGIN_APPROVED":    3,
+		"LEARNED_ORIGIN_REJECTED":    4,
+		"LEARNED_ORIGIN_REVERTED":    5,
+	}
+)
+
+func (x LearnedOrigin) Enum() *LearnedOrigin {
+	p := new(LearnedOrigin)
+	*p = x
+	return p
+}
+
+func (x LearnedOrigin) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (LearnedOrigin) Descriptor() protoreflect.EnumDescriptor {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes[1].Descriptor()
+}
+
+func (LearnedOrigin) Type() protoreflect.EnumType {
+	return &file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes[1]
+}
+
+func (x LearnedOrigin) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use LearnedOrigin.Descriptor instead.
+func (LearnedOrigin) EnumDescriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{1}
+}
+
 // Request message for SubmitRun.
 type SubmitRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -124,9 +190,7 @@ type SubmitRunRequest struct {
 	// True: every task of a role goes to instances of one version, the newest with an instance as of the submit (that
 	// `versions` admits), also after a retry, and whatever versions are started later. A task waits for an instance of it,
 	// up to the run's timeout. A role whose instances have no version is not pinned.
-	PinVersions bool `protobuf:"varint,51,opt,name=pin_versions,json=pinVersions,proto3" json:"pin_versions,omitempty"`
-	// The breakpoints that the run begins with, at most 20; for callers that may call PauseRun.
-	Breakpoints   []*v1.Breakpoint `protobuf:"bytes,73,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
+	PinVersions   bool `protobuf:"varint,51,opt,name=pin_versions,json=pinVersions,proto3" json:"pin_versions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -271,13 +335,6 @@ func (x *SubmitRunRequest) GetPinVersions() bool {
 		return x.PinVersions
 	}
 	return false
-}
-
-func (x *SubmitRunRequest) GetBreakpoints() []*v1.Breakpoint {
-	if x != nil {
-		return x.Breakpoints
-	}
-	return nil
 }
 
 // Response message for SubmitRun.
@@ -1454,107 +1511,6 @@ func (x *PauseRunResponse) GetRun() *Run {
 	return nil
 }
 
-// Request message for SetBreakpoints.
-type SetBreakpointsRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The run.
-	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
-	// The breakpoints, at most 20; empty: none.
-	Breakpoints   []*v1.Breakpoint `protobuf:"bytes,2,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SetBreakpointsRequest) Reset() {
-	*x = SetBreakpointsRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SetBreakpointsRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SetBreakpointsRequest) ProtoMessage() {}
-
-func (x *SetBreakpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SetBreakpointsRequest.ProtoReflect.Descriptor instead.
-func (*SetBreakpointsRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{21}
-}
-
-func (x *SetBreakpointsRequest) GetRunId() string {
-	if x != nil {
-		return x.RunId
-	}
-	return ""
-}
-
-func (x *SetBreakpointsRequest) GetBreakpoints() []*v1.Breakpoint {
-	if x != nil {
-		return x.Breakpoints
-	}
-	return nil
-}
-
-// Response message for SetBreakpoints.
-type SetBreakpointsResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The current state of the run.
-	Run           *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SetBreakpointsResponse) Reset() {
-	*x = SetBreakpointsResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SetBreakpointsResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SetBreakpointsResponse) ProtoMessage() {}
-
-func (x *SetBreakpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SetBreakpointsResponse.ProtoReflect.Descriptor instead.
-func (*SetBreakpointsResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{22}
-}
-
-func (x *SetBreakpointsResponse) GetRun() *Run {
-	if x != nil {
-		return x.Run
-	}
-	return nil
-}
-
 // Request message for ResumeRun.
 type ResumeRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1566,7 +1522,7 @@ type ResumeRunRequest struct {
 
 func (x *ResumeRunRequest) Reset() {
 	*x = ResumeRunRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[23]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1578,7 +1534,7 @@ func (x *ResumeRunRequest) String() string {
 func (*ResumeRunRequest) ProtoMessage() {}
 
 func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[23]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1591,7 +1547,7 @@ func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRunRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{23}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResumeRunRequest) GetRunId() string {
@@ -1612,7 +1568,7 @@ type ResumeRunResponse struct {
 
 func (x *ResumeRunResponse) Reset() {
 	*x = ResumeRunResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[24]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +1580,7 @@ func (x *ResumeRunResponse) String() string {
 func (*ResumeRunResponse) ProtoMessage() {}
 
 func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[24]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +1593,7 @@ func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunResponse.ProtoReflect.Descriptor instead.
 func (*ResumeRunResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{24}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ResumeRunResponse) GetRun() *Run {
@@ -1660,7 +1616,7 @@ type PlanRunRequest struct {
 
 func (x *PlanRunRequest) Reset() {
 	*x = PlanRunRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[25]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1628,7 @@ func (x *PlanRunRequest) String() string {
 func (*PlanRunRequest) ProtoMessage() {}
 
 func (x *PlanRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[25]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1641,7 @@ func (x *PlanRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRunRequest.ProtoReflect.Descriptor instead.
 func (*PlanRunRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{25}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PlanRunRequest) GetSubmit() *SubmitRunRequest {
@@ -1723,7 +1679,7 @@ type PlanRunResponse struct {
 
 func (x *PlanRunResponse) Reset() {
 	*x = PlanRunResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[26]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1735,7 +1691,7 @@ func (x *PlanRunResponse) String() string {
 func (*PlanRunResponse) ProtoMessage() {}
 
 func (x *PlanRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[26]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1748,7 +1704,7 @@ func (x *PlanRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRunResponse.ProtoReflect.Descriptor instead.
 func (*PlanRunResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{26}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PlanRunResponse) GetTasks() []*Task {
@@ -1808,7 +1764,7 @@ type EditPlanRequest struct {
 
 func (x *EditPlanRequest) Reset() {
 	*x = EditPlanRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[27]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1820,7 +1776,7 @@ func (x *EditPlanRequest) String() string {
 func (*EditPlanRequest) ProtoMessage() {}
 
 func (x *EditPlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[27]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +1789,7 @@ func (x *EditPlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditPlanRequest.ProtoReflect.Descriptor instead.
 func (*EditPlanRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{27}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *EditPlanRequest) GetRunId() string {
@@ -1868,7 +1824,7 @@ type EditPlanResponse struct {
 
 func (x *EditPlanResponse) Reset() {
 	*x = EditPlanResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[28]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1880,7 +1836,7 @@ func (x *EditPlanResponse) String() string {
 func (*EditPlanResponse) ProtoMessage() {}
 
 func (x *EditPlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[28]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1893,7 +1849,7 @@ func (x *EditPlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditPlanResponse.ProtoReflect.Descriptor instead.
 func (*EditPlanResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{28}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *EditPlanResponse) GetRun() *Run {
@@ -1931,7 +1887,7 @@ type ForkRunRequest struct {
 
 func (x *ForkRunRequest) Reset() {
 	*x = ForkRunRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[29]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +1899,7 @@ func (x *ForkRunRequest) String() string {
 func (*ForkRunRequest) ProtoMessage() {}
 
 func (x *ForkRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[29]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +1912,7 @@ func (x *ForkRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkRunRequest.ProtoReflect.Descriptor instead.
 func (*ForkRunRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{29}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ForkRunRequest) GetRequestId() string {
@@ -2028,7 +1984,7 @@ type EditedAnswer struct {
 
 func (x *EditedAnswer) Reset() {
 	*x = EditedAnswer{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[30]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2040,7 +1996,7 @@ func (x *EditedAnswer) String() string {
 func (*EditedAnswer) ProtoMessage() {}
 
 func (x *EditedAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[30]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2053,7 +2009,7 @@ func (x *EditedAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditedAnswer.ProtoReflect.Descriptor instead.
 func (*EditedAnswer) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{30}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EditedAnswer) GetTask() string {
@@ -2083,7 +2039,7 @@ type EditedInput struct {
 
 func (x *EditedInput) Reset() {
 	*x = EditedInput{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[31]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2095,7 +2051,7 @@ func (x *EditedInput) String() string {
 func (*EditedInput) ProtoMessage() {}
 
 func (x *EditedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[31]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2108,7 +2064,7 @@ func (x *EditedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditedInput.ProtoReflect.Descriptor instead.
 func (*EditedInput) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{31}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *EditedInput) GetTask() string {
@@ -2140,7 +2096,7 @@ type ForkRunResponse struct {
 
 func (x *ForkRunResponse) Reset() {
 	*x = ForkRunResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[32]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2152,7 +2108,7 @@ func (x *ForkRunResponse) String() string {
 func (*ForkRunResponse) ProtoMessage() {}
 
 func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[32]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2165,7 +2121,7 @@ func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkRunResponse.ProtoReflect.Descriptor instead.
 func (*ForkRunResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{32}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ForkRunResponse) GetRun() *Run {
@@ -2212,7 +2168,7 @@ type ForkedTask struct {
 
 func (x *ForkedTask) Reset() {
 	*x = ForkedTask{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[33]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2224,7 +2180,7 @@ func (x *ForkedTask) String() string {
 func (*ForkedTask) ProtoMessage() {}
 
 func (x *ForkedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[33]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2237,7 +2193,7 @@ func (x *ForkedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkedTask.ProtoReflect.Descriptor instead.
 func (*ForkedTask) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{33}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ForkedTask) GetTaskId() string {
@@ -2304,7 +2260,7 @@ type RateRunRequest struct {
 
 func (x *RateRunRequest) Reset() {
 	*x = RateRunRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[34]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2316,7 +2272,7 @@ func (x *RateRunRequest) String() string {
 func (*RateRunRequest) ProtoMessage() {}
 
 func (x *RateRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[34]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2329,7 +2285,7 @@ func (x *RateRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateRunRequest.ProtoReflect.Descriptor instead.
 func (*RateRunRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{34}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RateRunRequest) GetRunId() string {
@@ -2362,7 +2318,7 @@ type RateRunResponse struct {
 
 func (x *RateRunResponse) Reset() {
 	*x = RateRunResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[35]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2374,7 +2330,7 @@ func (x *RateRunResponse) String() string {
 func (*RateRunResponse) ProtoMessage() {}
 
 func (x *RateRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[35]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2387,7 +2343,7 @@ func (x *RateRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateRunResponse.ProtoReflect.Descriptor instead.
 func (*RateRunResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{35}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{33}
 }
 
 // Request message for ListInstanceMetrics.
@@ -2405,7 +2361,7 @@ type ListInstanceMetricsRequest struct {
 
 func (x *ListInstanceMetricsRequest) Reset() {
 	*x = ListInstanceMetricsRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2417,7 +2373,7 @@ func (x *ListInstanceMetricsRequest) String() string {
 func (*ListInstanceMetricsRequest) ProtoMessage() {}
 
 func (x *ListInstanceMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2430,7 +2386,7 @@ func (x *ListInstanceMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstanceMetricsRequest.ProtoReflect.Descriptor instead.
 func (*ListInstanceMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{36}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListInstanceMetricsRequest) GetRole() string {
@@ -2467,7 +2423,7 @@ type ListInstanceMetricsResponse struct {
 
 func (x *ListInstanceMetricsResponse) Reset() {
 	*x = ListInstanceMetricsResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[37]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2435,7 @@ func (x *ListInstanceMetricsResponse) String() string {
 func (*ListInstanceMetricsResponse) ProtoMessage() {}
 
 func (x *ListInstanceMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[37]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2448,7 @@ func (x *ListInstanceMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstanceMetricsResponse.ProtoReflect.Descriptor instead.
 func (*ListInstanceMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{37}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListInstanceMetricsResponse) GetMetrics() []*InstanceMetrics {
@@ -2529,7 +2485,7 @@ type ConverseRequest struct {
 
 func (x *ConverseRequest) Reset() {
 	*x = ConverseRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2541,7 +2497,7 @@ func (x *ConverseRequest) String() string {
 func (*ConverseRequest) ProtoMessage() {}
 
 func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2554,7 +2510,7 @@ func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConverseRequest.ProtoReflect.Descriptor instead.
 func (*ConverseRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{38}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ConverseRequest) GetCorrelationId() string {
@@ -2652,7 +2608,7 @@ type ConverseResponse struct {
 
 func (x *ConverseResponse) Reset() {
 	*x = ConverseResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[39]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2664,7 +2620,7 @@ func (x *ConverseResponse) String() string {
 func (*ConverseResponse) ProtoMessage() {}
 
 func (x *ConverseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[39]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2677,7 +2633,7 @@ func (x *ConverseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConverseResponse.ProtoReflect.Descriptor instead.
 func (*ConverseResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{39}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ConverseResponse) GetReplies() []*ConverseReply {
@@ -2712,7 +2668,7 @@ type ConverseReply struct {
 
 func (x *ConverseReply) Reset() {
 	*x = ConverseReply{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[40]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2724,7 +2680,7 @@ func (x *ConverseReply) String() string {
 func (*ConverseReply) ProtoMessage() {}
 
 func (x *ConverseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[40]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2737,7 +2693,7 @@ func (x *ConverseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConverseReply.ProtoReflect.Descriptor instead.
 func (*ConverseReply) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{40}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ConverseReply) GetCorrelationId() string {
@@ -2803,7 +2759,7 @@ type GetQuotasRequest struct {
 
 func (x *GetQuotasRequest) Reset() {
 	*x = GetQuotasRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[41]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2815,7 +2771,7 @@ func (x *GetQuotasRequest) String() string {
 func (*GetQuotasRequest) ProtoMessage() {}
 
 func (x *GetQuotasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[41]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2828,7 +2784,7 @@ func (x *GetQuotasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQuotasRequest.ProtoReflect.Descriptor instead.
 func (*GetQuotasRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{41}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetQuotasRequest) GetPageSize() int32 {
@@ -2860,7 +2816,7 @@ type GetQuotasResponse struct {
 
 func (x *GetQuotasResponse) Reset() {
 	*x = GetQuotasResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2872,7 +2828,7 @@ func (x *GetQuotasResponse) String() string {
 func (*GetQuotasResponse) ProtoMessage() {}
 
 func (x *GetQuotasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2885,7 +2841,7 @@ func (x *GetQuotasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQuotasResponse.ProtoReflect.Descriptor instead.
 func (*GetQuotasResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{42}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetQuotasResponse) GetUses() []*QuotaUse {
@@ -2926,7 +2882,7 @@ type QuotaUse struct {
 
 func (x *QuotaUse) Reset() {
 	*x = QuotaUse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[43]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2938,7 +2894,7 @@ func (x *QuotaUse) String() string {
 func (*QuotaUse) ProtoMessage() {}
 
 func (x *QuotaUse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[43]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2951,7 +2907,7 @@ func (x *QuotaUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaUse.ProtoReflect.Descriptor instead.
 func (*QuotaUse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{43}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *QuotaUse) GetTenant() string {
@@ -2998,7 +2954,7 @@ type QuotaCount struct {
 
 func (x *QuotaCount) Reset() {
 	*x = QuotaCount{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[44]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3010,7 +2966,7 @@ func (x *QuotaCount) String() string {
 func (*QuotaCount) ProtoMessage() {}
 
 func (x *QuotaCount) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[44]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3023,7 +2979,7 @@ func (x *QuotaCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaCount.ProtoReflect.Descriptor instead.
 func (*QuotaCount) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{44}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *QuotaCount) GetQuota() string {
@@ -3047,11 +3003,652 @@ func (x *QuotaCount) GetLimit() float64 {
 	return 0
 }
 
+// Request message for MarkRun.
+type MarkRunRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run to mark.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// Why the run is of interest, at most 4,096 characters; may be empty.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// True: the mark is removed.
+	Remove        bool `protobuf:"varint,3,opt,name=remove,proto3" json:"remove,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MarkRunRequest) Reset() {
+	*x = MarkRunRequest{}
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MarkRunRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MarkRunRequest) ProtoMessage() {}
+
+func (x *MarkRunRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MarkRunRequest.ProtoReflect.Descriptor instead.
+func (*MarkRunRequest) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *MarkRunRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *MarkRunRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *MarkRunRequest) GetRemove() bool {
+	if x != nil {
+		return x.Remove
+	}
+	return false
+}
+
+// Response message for MarkRun.
+type MarkRunResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MarkRunResponse) Reset() {
+	*x = MarkRunResponse{}
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[44]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MarkRunResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MarkRunResponse) ProtoMessage() {}
+
+func (x *MarkRunResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[44]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MarkRunResponse.ProtoReflect.Descriptor instead.
+func (*MarkRunResponse) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{44}
+}
+
+// One weight of a version.
+type LearnedWeight struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Kind of the subject: role, instance, tool or variant.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// The role whose instance, tool or prompt variant it is; the role itself for the kind role.
+	Role string `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
+	// The instance's id, or the name of the tool or the variant; empty for the kind role.
+	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// The weight, from 0.5 to 2; 1 is neutral.
+	Weight float64 `protobuf:"fixed64,4,opt,name=weight,proto3" json:"weight,omitempty"`
+	// The weight in the version in use before; 1 if it had none.
+	Before float64 `protobuf:"fixed64,5,opt,name=before,proto3" json:"before,omitempty"`
+	// Outcomes that the weight follows from; older ones count less.
+	Outcomes float64 `protobuf:"fixed64,6,opt,name=outcomes,proto3" json:"outcomes,omitempty"`
+	// Mean score of these outcomes, from 0 to 1.
+	Score         float64 `protobuf:"fixed64,7,opt,name=score,proto3" json:"score,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LearnedWeight) Reset() {
+	*x = LearnedWeight{}
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[45]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LearnedWeight) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LearnedWeight) ProtoMessage() {}
+
+func (x *LearnedWeight) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[45]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LearnedWeight.ProtoReflect.Descriptor instead.
+func (*LearnedWeight) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{45}
+}
+
+func (x *LearnedWeight) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *LearnedWeight) GetRole() string {
+	if x != nil {
+		return x.Role
+	}
+	return ""
+}
+
+func (x *LearnedWeight) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *LearnedWeight) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *LearnedWeight) GetBefore() float64 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
+func (x *LearnedWeight) GetOutcomes() float64 {
+	if x != nil {
+		return x.Outcomes
+	}
+	return 0
+}
+
+func (x *LearnedWeight) GetScore() float64 {
+	if x != nil {
+		return x.Score
+	}
+	return 0
+}
+
+// A version of the learned weights of a tenant. Subjects without a weight have 1.
+type LearnedVersion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the version, from 1.
+	Version int64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Origin of the version.
+	Origin LearnedOrigin `protobuf:"varint,2,opt,name=origin,proto3,enum=archon.api.orchestrator.v1.LearnedOrigin" json:"origin,omitempty"`
+	// When it was stored.
+	CreateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
+	// The version that was approved, rejected or gone back to; 0 if outcomes made this version, or if it went back to the
+	// neutral weights of the beginning.
+	OfVersion int64 `protobuf:"varint,4,opt,name=of_version,json=ofVersion,proto3" json:"of_version,omitempty"`
+	// The identity that approved, rejected or went back; empty if outcomes made the version.
+	Identity string `protobuf:"bytes,5,opt,name=identity,proto3" json:"identity,omitempty"`
+	// The comment of that identity.
+	Comment string `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`
+	// Whether new runs use this version.
+	InUse bool `protobuf:"varint,7,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
+	// The weights, by kind, role and name.
+	Weights       []*LearnedWeight `protobuf:"bytes,8,rep,name=weights,proto3" json:"weights,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LearnedVersion) Reset() {
+	*x = LearnedVersion{}
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[46]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LearnedVersion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LearnedVersion) ProtoMessage() {}
+
+func (x *LearnedVersion) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[46]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LearnedVersion.ProtoReflect.Descriptor instead.
+func (*LearnedVersion) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{46}
+}
+
+func (x *LearnedVersion) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *LearnedVersion) GetOrigin() LearnedOrigin {
+	if x != nil {
+		return x.Origin
+	}
+	return LearnedOrigin_LEARNED_ORIGIN_UNSPECIFIED
+}
+
+func (x *LearnedVersion) GetCreateTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreateTime
+	}
+	return nil
+}
+
+func (x *LearnedVersion) GetOfVersion() int64 {
+	if x != nil {
+		return x.OfVersion
+	}
+	return 0
+}
+
+func (x *LearnedVersion) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *LearnedVersion) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *LearnedVersion) GetInUse() bool {
+	if x != nil {
+		return x.InUse
+	}
+	return false
+}
+
+func (x *LearnedVersion) GetWeights() []*LearnedWeight {
+	if x != nil {
+		return x.Weights
+	}
+	return nil
+}
+
+// Request message for ListLearnedVersions.
+type ListLearnedVersionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Maximum number of versions in the response; 0: 100.
+	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	// Token from the previous page; empty for the first page.
+	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLearnedVersionsRequest) Reset() {
+	*x = ListLearnedVersionsRequest{}
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[47]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLearnedVersionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLearnedVersionsRequest) ProtoMessage() {}
+
+func (x *ListLearnedVersionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[47]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLearnedVersionsRequest.ProtoReflect.Descriptor instead.
+func (*ListLearnedVersionsRequest) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{47}
+}
+
+func (x *ListLearnedVersionsRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListLearnedVersionsRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+// Response message for ListLearnedVersions.
+type ListLearnedVersionsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Versions, newest first.
+	Versions []*LearnedVersion `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
+	// Token for the next page; empty on the last page.
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// Whether the orchestrator learns; if not, no version is in use.
+	Learning      bool `protobuf:"varint,3,opt,name=learning,proto3" json:"learning,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListLearnedVersionsResponse) Reset() {
+	*x = ListLearnedVersionsResponse{}
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[48]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListLearnedVersionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListLearnedVersionsResponse) ProtoMessage() {}
+
+func (x *ListLearnedVersionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[48]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListLearnedVersionsResponse.ProtoReflect.Descriptor instead.
+func (*ListLearnedVersionsResponse) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{48}
+}
+
+func (x *ListLearnedVersionsResponse) GetVersions() []*LearnedVersion {
+	if x != nil {
+		return x.Versions
+	}
+	return nil
+}
+
+func (x *ListLearnedVersionsResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+func (x *ListLearnedVersionsResponse) GetLearning() bool {
+	if x != nil {
+		return x.Learning
+	}
+	return false
+}
+
+// Request message for DecideLearnedVersion.
+type DecideLearnedVersionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The proposed version.
+	Version int64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Whether the proposed weights come into use.
+	Approve bool `protobuf:"varint,2,opt,name=approve,proto3" json:"approve,omitempty"`
+	// A comment, at most 4,096 characters.
+	Comment       string `protobuf:"bytes,3,opt,name=comment,proto3" json:"comment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecideLearnedVersionRequest) Reset() {
+	*x = DecideLearnedVersionRequest{}
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecideLearnedVersionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecideLearnedVersionRequest) ProtoMessage() {}
+
+func (x *DecideLearnedVersionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecideLearnedVersionRequest.ProtoReflect.Descriptor instead.
+func (*DecideLearnedVersionRequest) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *DecideLearnedVersionRequest) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *DecideLearnedVersionRequest) GetApprove() bool {
+	if x != nil {
+		return x.Approve
+	}
+	return false
+}
+
+func (x *DecideLearnedVersionRequest) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+// Response message for DecideLearnedVersion.
+type DecideLearnedVersionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version that the decision stored.
+	Version       *LearnedVersion `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecideLearnedVersionResponse) Reset() {
+	*x = DecideLearnedVersionResponse{}
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecideLearnedVersionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecideLearnedVersionResponse) ProtoMessage() {}
+
+func (x *DecideLearnedVersionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecideLearnedVersionResponse.ProtoReflect.Descriptor instead.
+func (*DecideLearnedVersionResponse) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *DecideLearnedVersionResponse) GetVersion() *LearnedVersion {
+	if x != nil {
+		return x.Version
+	}
+	return nil
+}
+
+// Request message for RevertLearnedVersion.
+type RevertLearnedVersionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version to go back to; 0: the neutral weights of the beginning.
+	Version int64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// A comment, at most 4,096 characters.
+	Comment       string `protobuf:"bytes,2,opt,name=comment,proto3" json:"comment,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevertLearnedVersionRequest) Reset() {
+	*x = RevertLearnedVersionRequest{}
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevertLearnedVersionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevertLearnedVersionRequest) ProtoMessage() {}
+
+func (x *RevertLearnedVersionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevertLearnedVersionRequest.ProtoReflect.Descriptor instead.
+func (*RevertLearnedVersionRequest) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *RevertLearnedVersionRequest) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *RevertLearnedVersionRequest) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+// Response message for RevertLearnedVersion.
+type RevertLearnedVersionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version that was stored.
+	Version       *LearnedVersion `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RevertLearnedVersionResponse) Reset() {
+	*x = RevertLearnedVersionResponse{}
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RevertLearnedVersionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RevertLearnedVersionResponse) ProtoMessage() {}
+
+func (x *RevertLearnedVersionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RevertLearnedVersionResponse.ProtoReflect.Descriptor instead.
+func (*RevertLearnedVersionResponse) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *RevertLearnedVersionResponse) GetVersion() *LearnedVersion {
+	if x != nil {
+		return x.Version
+	}
+	return nil
+}
+
 var File_archon_api_orchestrator_v1_orchestrator_service_proto protoreflect.FileDescriptor
 
 const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\n" +
-	"5archon/api/orchestrator/v1/orchestrator_service.proto\x12\x1aarchon.api.orchestrator.v1\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1farchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a$archon/api/orchestrator/v1/run.proto\x1a\x1egoogle/protobuf/duration.proto\"\xc1\a\n" +
+	"5archon/api/orchestrator/v1/orchestrator_service.proto\x12\x1aarchon.api.orchestrator.v1\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1farchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a$archon/api/orchestrator/v1/run.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfd\x06\n" +
 	"\x10SubmitRunRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12.\n" +
@@ -3071,8 +3668,7 @@ const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\aplanner\x18\r \x01(\tR\aplanner\x12'\n" +
 	"\x0fcheck_alignment\x18\x0e \x01(\bR\x0echeckAlignment\x12\x1b\n" +
 	"\tplan_json\x182 \x01(\tR\bplanJson\x12!\n" +
-	"\fpin_versions\x183 \x01(\bR\vpinVersions\x12B\n" +
-	"\vbreakpoints\x18I \x03(\v2 .archon.api.common.v1.BreakpointR\vbreakpoints\x1a;\n" +
+	"\fpin_versions\x183 \x01(\bR\vpinVersions\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
@@ -3152,11 +3748,6 @@ const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\x0fPauseRunRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\"E\n" +
 	"\x10PauseRunResponse\x121\n" +
-	"\x03run\x18\x01 \x01(\v2\x1f.archon.api.orchestrator.v1.RunR\x03run\"r\n" +
-	"\x15SetBreakpointsRequest\x12\x15\n" +
-	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12B\n" +
-	"\vbreakpoints\x18\x02 \x03(\v2 .archon.api.common.v1.BreakpointR\vbreakpoints\"K\n" +
-	"\x16SetBreakpointsResponse\x121\n" +
 	"\x03run\x18\x01 \x01(\v2\x1f.archon.api.orchestrator.v1.RunR\x03run\")\n" +
 	"\x10ResumeRunRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\"F\n" +
@@ -3253,13 +3844,63 @@ const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\x05quota\x18\x01 \x01(\tR\x05quota\x12\x12\n" +
 	"\x04used\x18\x02 \x01(\x01R\x04used\x12\x19\n" +
 	"\x05limit\x18\x03 \x01(\x01H\x00R\x05limit\x88\x01\x01B\b\n" +
-	"\x06_limit*\x98\x01\n" +
+	"\x06_limit\"W\n" +
+	"\x0eMarkRunRequest\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06remove\x18\x03 \x01(\bR\x06remove\"\x11\n" +
+	"\x0fMarkRunResponse\"\xad\x01\n" +
+	"\rLearnedWeight\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x16\n" +
+	"\x06weight\x18\x04 \x01(\x01R\x06weight\x12\x16\n" +
+	"\x06before\x18\x05 \x01(\x01R\x06before\x12\x1a\n" +
+	"\boutcomes\x18\x06 \x01(\x01R\boutcomes\x12\x14\n" +
+	"\x05score\x18\a \x01(\x01R\x05score\"\xdb\x02\n" +
+	"\x0eLearnedVersion\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion\x12A\n" +
+	"\x06origin\x18\x02 \x01(\x0e2).archon.api.orchestrator.v1.LearnedOriginR\x06origin\x12;\n" +
+	"\vcreate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"createTime\x12\x1d\n" +
+	"\n" +
+	"of_version\x18\x04 \x01(\x03R\tofVersion\x12\x1a\n" +
+	"\bidentity\x18\x05 \x01(\tR\bidentity\x12\x18\n" +
+	"\acomment\x18\x06 \x01(\tR\acomment\x12\x15\n" +
+	"\x06in_use\x18\a \x01(\bR\x05inUse\x12C\n" +
+	"\aweights\x18\b \x03(\v2).archon.api.orchestrator.v1.LearnedWeightR\aweights\"X\n" +
+	"\x1aListLearnedVersionsRequest\x12\x1b\n" +
+	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x02 \x01(\tR\tpageToken\"\xa9\x01\n" +
+	"\x1bListLearnedVersionsResponse\x12F\n" +
+	"\bversions\x18\x01 \x03(\v2*.archon.api.orchestrator.v1.LearnedVersionR\bversions\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1a\n" +
+	"\blearning\x18\x03 \x01(\bR\blearning\"k\n" +
+	"\x1bDecideLearnedVersionRequest\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x18\n" +
+	"\aapprove\x18\x02 \x01(\bR\aapprove\x12\x18\n" +
+	"\acomment\x18\x03 \x01(\tR\acomment\"d\n" +
+	"\x1cDecideLearnedVersionResponse\x12D\n" +
+	"\aversion\x18\x01 \x01(\v2*.archon.api.orchestrator.v1.LearnedVersionR\aversion\"Q\n" +
+	"\x1bRevertLearnedVersionRequest\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x18\n" +
+	"\acomment\x18\x02 \x01(\tR\acomment\"d\n" +
+	"\x1cRevertLearnedVersionResponse\x12D\n" +
+	"\aversion\x18\x01 \x01(\v2*.archon.api.orchestrator.v1.LearnedVersionR\aversion*\x98\x01\n" +
 	"\fForkDecision\x12\x1d\n" +
 	"\x19FORK_DECISION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14FORK_DECISION_REUSED\x10\x01\x12\x18\n" +
 	"\x14FORK_DECISION_EDITED\x10\x02\x12\x1a\n" +
 	"\x16FORK_DECISION_EXECUTED\x10\x03\x12\x19\n" +
-	"\x15FORK_DECISION_SKIPPED\x10\x042\x9b\x10\n" +
+	"\x15FORK_DECISION_SKIPPED\x10\x04*\xbf\x01\n" +
+	"\rLearnedOrigin\x12\x1e\n" +
+	"\x1aLEARNED_ORIGIN_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16LEARNED_ORIGIN_LEARNED\x10\x01\x12\x1b\n" +
+	"\x17LEARNED_ORIGIN_PROPOSED\x10\x02\x12\x1b\n" +
+	"\x17LEARNED_ORIGIN_APPROVED\x10\x03\x12\x1b\n" +
+	"\x17LEARNED_ORIGIN_REJECTED\x10\x04\x12\x1b\n" +
+	"\x17LEARNED_ORIGIN_REVERTED\x10\x052\xa7\x13\n" +
 	"\x13OrchestratorService\x12h\n" +
 	"\tSubmitRun\x12,.archon.api.orchestrator.v1.SubmitRunRequest\x1a-.archon.api.orchestrator.v1.SubmitRunResponse\x12g\n" +
 	"\bWatchRun\x12+.archon.api.orchestrator.v1.WatchRunRequest\x1a,.archon.api.orchestrator.v1.WatchRunResponse0\x01\x12_\n" +
@@ -3271,15 +3912,18 @@ const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\rListQuestions\x120.archon.api.orchestrator.v1.ListQuestionsRequest\x1a1.archon.api.orchestrator.v1.ListQuestionsResponse\x12b\n" +
 	"\aRespond\x12*.archon.api.orchestrator.v1.RespondRequest\x1a+.archon.api.orchestrator.v1.RespondResponse\x12e\n" +
 	"\bPauseRun\x12+.archon.api.orchestrator.v1.PauseRunRequest\x1a,.archon.api.orchestrator.v1.PauseRunResponse\x12h\n" +
-	"\tResumeRun\x12,.archon.api.orchestrator.v1.ResumeRunRequest\x1a-.archon.api.orchestrator.v1.ResumeRunResponse\x12w\n" +
-	"\x0eSetBreakpoints\x121.archon.api.orchestrator.v1.SetBreakpointsRequest\x1a2.archon.api.orchestrator.v1.SetBreakpointsResponse\x12b\n" +
+	"\tResumeRun\x12,.archon.api.orchestrator.v1.ResumeRunRequest\x1a-.archon.api.orchestrator.v1.ResumeRunResponse\x12b\n" +
 	"\aPlanRun\x12*.archon.api.orchestrator.v1.PlanRunRequest\x1a+.archon.api.orchestrator.v1.PlanRunResponse\x12e\n" +
 	"\bEditPlan\x12+.archon.api.orchestrator.v1.EditPlanRequest\x1a,.archon.api.orchestrator.v1.EditPlanResponse\x12b\n" +
 	"\aForkRun\x12*.archon.api.orchestrator.v1.ForkRunRequest\x1a+.archon.api.orchestrator.v1.ForkRunResponse\x12b\n" +
 	"\aRateRun\x12*.archon.api.orchestrator.v1.RateRunRequest\x1a+.archon.api.orchestrator.v1.RateRunResponse\x12\x86\x01\n" +
 	"\x13ListInstanceMetrics\x126.archon.api.orchestrator.v1.ListInstanceMetricsRequest\x1a7.archon.api.orchestrator.v1.ListInstanceMetricsResponse\x12i\n" +
 	"\bConverse\x12+.archon.api.orchestrator.v1.ConverseRequest\x1a,.archon.api.orchestrator.v1.ConverseResponse(\x010\x01\x12h\n" +
-	"\tGetQuotas\x12,.archon.api.orchestrator.v1.GetQuotasRequest\x1a-.archon.api.orchestrator.v1.GetQuotasResponseBk\n" +
+	"\tGetQuotas\x12,.archon.api.orchestrator.v1.GetQuotasRequest\x1a-.archon.api.orchestrator.v1.GetQuotasResponse\x12b\n" +
+	"\aMarkRun\x12*.archon.api.orchestrator.v1.MarkRunRequest\x1a+.archon.api.orchestrator.v1.MarkRunResponse\x12\x86\x01\n" +
+	"\x13ListLearnedVersions\x126.archon.api.orchestrator.v1.ListLearnedVersionsRequest\x1a7.archon.api.orchestrator.v1.ListLearnedVersionsResponse\x12\x89\x01\n" +
+	"\x14DecideLearnedVersion\x127.archon.api.orchestrator.v1.DecideLearnedVersionRequest\x1a8.archon.api.orchestrator.v1.DecideLearnedVersionResponse\x12\x89\x01\n" +
+	"\x14RevertLearnedVersion\x127.archon.api.orchestrator.v1.RevertLearnedVersionRequest\x1a8.archon.api.orchestrator.v1.RevertLearnedVersionResponseBk\n" +
 	"\x1edev.archon.api.orchestrator.v1P\x01ZGgithub.com/archon-mesh/archon/sdk/go/api/orchestrator/v1;orchestratorv1b\x06proto3"
 
 var (
@@ -3294,171 +3938,189 @@ func file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP() []
 	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescData
 }
 
-var file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_archon_api_orchestrator_v1_orchestrator_service_proto_goTypes = []any{
-	(ForkDecision)(0),                   // 0: archon.api.orchestrator.v1.ForkDecision
-	(*SubmitRunRequest)(nil),            // 1: archon.api.orchestrator.v1.SubmitRunRequest
-	(*SubmitRunResponse)(nil),           // 2: archon.api.orchestrator.v1.SubmitRunResponse
-	(*WatchRunRequest)(nil),             // 3: archon.api.orchestrator.v1.WatchRunRequest
-	(*WatchRunResponse)(nil),            // 4: archon.api.orchestrator.v1.WatchRunResponse
-	(*GetRunRequest)(nil),               // 5: archon.api.orchestrator.v1.GetRunRequest
-	(*GetRunResponse)(nil),              // 6: archon.api.orchestrator.v1.GetRunResponse
-	(*ListRunsRequest)(nil),             // 7: archon.api.orchestrator.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),            // 8: archon.api.orchestrator.v1.ListRunsResponse
-	(*ListRunRecordsRequest)(nil),       // 9: archon.api.orchestrator.v1.ListRunRecordsRequest
-	(*ListRunRecordsResponse)(nil),      // 10: archon.api.orchestrator.v1.ListRunRecordsResponse
-	(*ListRunStepsRequest)(nil),         // 11: archon.api.orchestrator.v1.ListRunStepsRequest
-	(*ListRunStepsResponse)(nil),        // 12: archon.api.orchestrator.v1.ListRunStepsResponse
-	(*RunStep)(nil),                     // 13: archon.api.orchestrator.v1.RunStep
-	(*CancelRunRequest)(nil),            // 14: archon.api.orchestrator.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),           // 15: archon.api.orchestrator.v1.CancelRunResponse
-	(*RespondRequest)(nil),              // 16: archon.api.orchestrator.v1.RespondRequest
-	(*RespondResponse)(nil),             // 17: archon.api.orchestrator.v1.RespondResponse
-	(*ListQuestionsRequest)(nil),        // 18: archon.api.orchestrator.v1.ListQuestionsRequest
-	(*ListQuestionsResponse)(nil),       // 19: archon.api.orchestrator.v1.ListQuestionsResponse
-	(*PauseRunRequest)(nil),             // 20: archon.api.orchestrator.v1.PauseRunRequest
-	(*PauseRunResponse)(nil),            // 21: archon.api.orchestrator.v1.PauseRunResponse
-	(*SetBreakpointsRequest)(nil),       // 22: archon.api.orchestrator.v1.SetBreakpointsRequest
-	(*SetBreakpointsResponse)(nil),      // 23: archon.api.orchestrator.v1.SetBreakpointsResponse
-	(*ResumeRunRequest)(nil),            // 24: archon.api.orchestrator.v1.ResumeRunRequest
-	(*ResumeRunResponse)(nil),           // 25: archon.api.orchestrator.v1.ResumeRunResponse
-	(*PlanRunRequest)(nil),              // 26: archon.api.orchestrator.v1.PlanRunRequest
-	(*PlanRunResponse)(nil),             // 27: archon.api.orchestrator.v1.PlanRunResponse
-	(*EditPlanRequest)(nil),             // 28: archon.api.orchestrator.v1.EditPlanRequest
-	(*EditPlanResponse)(nil),            // 29: archon.api.orchestrator.v1.EditPlanResponse
-	(*ForkRunRequest)(nil),              // 30: archon.api.orchestrator.v1.ForkRunRequest
-	(*EditedAnswer)(nil),                // 31: archon.api.orchestrator.v1.EditedAnswer
-	(*EditedInput)(nil),                 // 32: archon.api.orchestrator.v1.EditedInput
-	(*ForkRunResponse)(nil),             // 33: archon.api.orchestrator.v1.ForkRunResponse
-	(*ForkedTask)(nil),                  // 34: archon.api.orchestrator.v1.ForkedTask
-	(*RateRunRequest)(nil),              // 35: archon.api.orchestrator.v1.RateRunRequest
-	(*RateRunResponse)(nil),             // 36: archon.api.orchestrator.v1.RateRunResponse
-	(*ListInstanceMetricsRequest)(nil),  // 37: archon.api.orchestrator.v1.ListInstanceMetricsRequest
-	(*ListInstanceMetricsResponse)(nil), // 38: archon.api.orchestrator.v1.ListInstanceMetricsResponse
-	(*ConverseRequest)(nil),             // 39: archon.api.orchestrator.v1.ConverseRequest
-	(*ConverseResponse)(nil),            // 40: archon.api.orchestrator.v1.ConverseResponse
-	(*ConverseReply)(nil),               // 41: archon.api.orchestrator.v1.ConverseReply
-	(*GetQuotasRequest)(nil),            // 42: archon.api.orchestrator.v1.GetQuotasRequest
-	(*GetQuotasResponse)(nil),           // 43: archon.api.orchestrator.v1.GetQuotasResponse
-	(*QuotaUse)(nil),                    // 44: archon.api.orchestrator.v1.QuotaUse
-	(*QuotaCount)(nil),                  // 45: archon.api.orchestrator.v1.QuotaCount
-	nil,                                 // 46: archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
-	nil,                                 // 47: archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
-	(*v1.Part)(nil),                     // 48: archon.api.common.v1.Part
-	(Strategy)(0),                       // 49: archon.api.orchestrator.v1.Strategy
-	(*durationpb.Duration)(nil),         // 50: google.protobuf.Duration
-	(*v1.Budget)(nil),                   // 51: archon.api.common.v1.Budget
-	(*v1.TraceContext)(nil),             // 52: archon.api.common.v1.TraceContext
-	(*v1.Breakpoint)(nil),               // 53: archon.api.common.v1.Breakpoint
-	(*Run)(nil),                         // 54: archon.api.orchestrator.v1.Run
-	(*RunEvent)(nil),                    // 55: archon.api.orchestrator.v1.RunEvent
-	(v1.TaskState)(0),                   // 56: archon.api.common.v1.TaskState
-	(*RunRecord)(nil),                   // 57: archon.api.orchestrator.v1.RunRecord
-	(v1.Decision)(0),                    // 58: archon.api.common.v1.Decision
-	(*Question)(nil),                    // 59: archon.api.orchestrator.v1.Question
-	(*Task)(nil),                        // 60: archon.api.orchestrator.v1.Task
-	(*v1.Edge)(nil),                     // 61: archon.api.common.v1.Edge
-	(*v1.Plan)(nil),                     // 62: archon.api.common.v1.Plan
-	(*v1.MemoryRef)(nil),                // 63: archon.api.common.v1.MemoryRef
-	(*InstanceMetrics)(nil),             // 64: archon.api.orchestrator.v1.InstanceMetrics
-	(*v1.Failure)(nil),                  // 65: archon.api.common.v1.Failure
+	(ForkDecision)(0),                    // 0: archon.api.orchestrator.v1.ForkDecision
+	(LearnedOrigin)(0),                   // 1: archon.api.orchestrator.v1.LearnedOrigin
+	(*SubmitRunRequest)(nil),             // 2: archon.api.orchestrator.v1.SubmitRunRequest
+	(*SubmitRunResponse)(nil),            // 3: archon.api.orchestrator.v1.SubmitRunResponse
+	(*WatchRunRequest)(nil),              // 4: archon.api.orchestrator.v1.WatchRunRequest
+	(*WatchRunResponse)(nil),             // 5: archon.api.orchestrator.v1.WatchRunResponse
+	(*GetRunRequest)(nil),                // 6: archon.api.orchestrator.v1.GetRunRequest
+	(*GetRunResponse)(nil),               // 7: archon.api.orchestrator.v1.GetRunResponse
+	(*ListRunsRequest)(nil),              // 8: archon.api.orchestrator.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),             // 9: archon.api.orchestrator.v1.ListRunsResponse
+	(*ListRunRecordsRequest)(nil),        // 10: archon.api.orchestrator.v1.ListRunRecordsRequest
+	(*ListRunRecordsResponse)(nil),       // 11: archon.api.orchestrator.v1.ListRunRecordsResponse
+	(*ListRunStepsRequest)(nil),          // 12: archon.api.orchestrator.v1.ListRunStepsRequest
+	(*ListRunStepsResponse)(nil),         // 13: archon.api.orchestrator.v1.ListRunStepsResponse
+	(*RunStep)(nil),                      // 14: archon.api.orchestrator.v1.RunStep
+	(*CancelRunRequest)(nil),             // 15: archon.api.orchestrator.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),            // 16: archon.api.orchestrator.v1.CancelRunResponse
+	(*RespondRequest)(nil),               // 17: archon.api.orchestrator.v1.RespondRequest
+	(*RespondResponse)(nil),              // 18: archon.api.orchestrator.v1.RespondResponse
+	(*ListQuestionsRequest)(nil),         // 19: archon.api.orchestrator.v1.ListQuestionsRequest
+	(*ListQuestionsResponse)(nil),        // 20: archon.api.orchestrator.v1.ListQuestionsResponse
+	(*PauseRunRequest)(nil),              // 21: archon.api.orchestrator.v1.PauseRunRequest
+	(*PauseRunResponse)(nil),             // 22: archon.api.orchestrator.v1.PauseRunResponse
+	(*ResumeRunRequest)(nil),             // 23: archon.api.orchestrator.v1.ResumeRunRequest
+	(*ResumeRunResponse)(nil),            // 24: archon.api.orchestrator.v1.ResumeRunResponse
+	(*PlanRunRequest)(nil),               // 25: archon.api.orchestrator.v1.PlanRunRequest
+	(*PlanRunResponse)(nil),              // 26: archon.api.orchestrator.v1.PlanRunResponse
+	(*EditPlanRequest)(nil),              // 27: archon.api.orchestrator.v1.EditPlanRequest
+	(*EditPlanResponse)(nil),             // 28: archon.api.orchestrator.v1.EditPlanResponse
+	(*ForkRunRequest)(nil),               // 29: archon.api.orchestrator.v1.ForkRunRequest
+	(*EditedAnswer)(nil),                 // 30: archon.api.orchestrator.v1.EditedAnswer
+	(*EditedInput)(nil),                  // 31: archon.api.orchestrator.v1.EditedInput
+	(*ForkRunResponse)(nil),              // 32: archon.api.orchestrator.v1.ForkRunResponse
+	(*ForkedTask)(nil),                   // 33: archon.api.orchestrator.v1.ForkedTask
+	(*RateRunRequest)(nil),               // 34: archon.api.orchestrator.v1.RateRunRequest
+	(*RateRunResponse)(nil),              // 35: archon.api.orchestrator.v1.RateRunResponse
+	(*ListInstanceMetricsRequest)(nil),   // 36: archon.api.orchestrator.v1.ListInstanceMetricsRequest
+	(*ListInstanceMetricsResponse)(nil),  // 37: archon.api.orchestrator.v1.ListInstanceMetricsResponse
+	(*ConverseRequest)(nil),              // 38: archon.api.orchestrator.v1.ConverseRequest
+	(*ConverseResponse)(nil),             // 39: archon.api.orchestrator.v1.ConverseResponse
+	(*ConverseReply)(nil),                // 40: archon.api.orchestrator.v1.ConverseReply
+	(*GetQuotasRequest)(nil),             // 41: archon.api.orchestrator.v1.GetQuotasRequest
+	(*GetQuotasResponse)(nil),            // 42: archon.api.orchestrator.v1.GetQuotasResponse
+	(*QuotaUse)(nil),                     // 43: archon.api.orchestrator.v1.QuotaUse
+	(*QuotaCount)(nil),                   // 44: archon.api.orchestrator.v1.QuotaCount
+	(*MarkRunRequest)(nil),               // 45: archon.api.orchestrator.v1.MarkRunRequest
+	(*MarkRunResponse)(nil),              // 46: archon.api.orchestrator.v1.MarkRunResponse
+	(*LearnedWeight)(nil),                // 47: archon.api.orchestrator.v1.LearnedWeight
+	(*LearnedVersion)(nil),               // 48: archon.api.orchestrator.v1.LearnedVersion
+	(*ListLearnedVersionsRequest)(nil),   // 49: archon.api.orchestrator.v1.ListLearnedVersionsRequest
+	(*ListLearnedVersionsResponse)(nil),  // 50: archon.api.orchestrator.v1.ListLearnedVersionsResponse
+	(*DecideLearnedVersionRequest)(nil),  // 51: archon.api.orchestrator.v1.DecideLearnedVersionRequest
+	(*DecideLearnedVersionResponse)(nil), // 52: archon.api.orchestrator.v1.DecideLearnedVersionResponse
+	(*RevertLearnedVersionRequest)(nil),  // 53: archon.api.orchestrator.v1.RevertLearnedVersionRequest
+	(*RevertLearnedVersionResponse)(nil), // 54: archon.api.orchestrator.v1.RevertLearnedVersionResponse
+	nil,                                  // 55: archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
+	nil,                                  // 56: archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
+	(*v1.Part)(nil),                      // 57: archon.api.common.v1.Part
+	(Strategy)(0),                        // 58: archon.api.orchestrator.v1.Strategy
+	(*durationpb.Duration)(nil),          // 59: google.protobuf.Duration
+	(*v1.Budget)(nil),                    // 60: archon.api.common.v1.Budget
+	(*v1.TraceContext)(nil),              // 61: archon.api.common.v1.TraceContext
+	(*Run)(nil),                          // 62: archon.api.orchestrator.v1.Run
+	(*RunEvent)(nil),                     // 63: archon.api.orchestrator.v1.RunEvent
+	(v1.TaskState)(0),                    // 64: archon.api.common.v1.TaskState
+	(*RunRecord)(nil),                    // 65: archon.api.orchestrator.v1.RunRecord
+	(v1.Decision)(0),                     // 66: archon.api.common.v1.Decision
+	(*Question)(nil),                     // 67: archon.api.orchestrator.v1.Question
+	(*Task)(nil),                         // 68: archon.api.orchestrator.v1.Task
+	(*v1.Edge)(nil),                      // 69: archon.api.common.v1.Edge
+	(*v1.Plan)(nil),                      // 70: archon.api.common.v1.Plan
+	(*v1.MemoryRef)(nil),                 // 71: archon.api.common.v1.MemoryRef
+	(*InstanceMetrics)(nil),              // 72: archon.api.orchestrator.v1.InstanceMetrics
+	(*v1.Failure)(nil),                   // 73: archon.api.common.v1.Failure
+	(*timestamppb.Timestamp)(nil),        // 74: google.protobuf.Timestamp
 }
 var file_archon_api_orchestrator_v1_orchestrator_service_proto_depIdxs = []int32{
-	48, // 0: archon.api.orchestrator.v1.SubmitRunRequest.goal:type_name -> archon.api.common.v1.Part
-	49, // 1: archon.api.orchestrator.v1.SubmitRunRequest.strategy:type_name -> archon.api.orchestrator.v1.Strategy
-	50, // 2: archon.api.orchestrator.v1.SubmitRunRequest.timeout:type_name -> google.protobuf.Duration
-	50, // 3: archon.api.orchestrator.v1.SubmitRunRequest.wait:type_name -> google.protobuf.Duration
-	51, // 4: archon.api.orchestrator.v1.SubmitRunRequest.budget:type_name -> archon.api.common.v1.Budget
-	46, // 5: archon.api.orchestrator.v1.SubmitRunRequest.metadata:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
-	52, // 6: archon.api.orchestrator.v1.SubmitRunRequest.trace:type_name -> archon.api.common.v1.TraceContext
-	47, // 7: archon.api.orchestrator.v1.SubmitRunRequest.versions:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
-	53, // 8: archon.api.orchestrator.v1.SubmitRunRequest.breakpoints:type_name -> archon.api.common.v1.Breakpoint
-	54, // 9: archon.api.orchestrator.v1.SubmitRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	55, // 10: archon.api.orchestrator.v1.WatchRunResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
-	54, // 11: archon.api.orchestrator.v1.GetRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	56, // 12: archon.api.orchestrator.v1.ListRunsRequest.states:type_name -> archon.api.common.v1.TaskState
-	54, // 13: archon.api.orchestrator.v1.ListRunsResponse.runs:type_name -> archon.api.orchestrator.v1.Run
-	57, // 14: archon.api.orchestrator.v1.ListRunRecordsResponse.records:type_name -> archon.api.orchestrator.v1.RunRecord
-	13, // 15: archon.api.orchestrator.v1.ListRunStepsResponse.steps:type_name -> archon.api.orchestrator.v1.RunStep
-	54, // 16: archon.api.orchestrator.v1.CancelRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	48, // 17: archon.api.orchestrator.v1.RespondRequest.parts:type_name -> archon.api.common.v1.Part
-	58, // 18: archon.api.orchestrator.v1.RespondRequest.decision:type_name -> archon.api.common.v1.Decision
-	54, // 19: archon.api.orchestrator.v1.RespondResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	59, // 20: archon.api.orchestrator.v1.ListQuestionsResponse.questions:type_name -> archon.api.orchestrator.v1.Question
-	54, // 21: archon.api.orchestrator.v1.PauseRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	53, // 22: archon.api.orchestrator.v1.SetBreakpointsRequest.breakpoints:type_name -> archon.api.common.v1.Breakpoint
-	54, // 23: archon.api.orchestrator.v1.SetBreakpointsResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	54, // 24: archon.api.orchestrator.v1.ResumeRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	1,  // 25: archon.api.orchestrator.v1.PlanRunRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
-	60, // 26: archon.api.orchestrator.v1.PlanRunResponse.tasks:type_name -> archon.api.orchestrator.v1.Task
-	61, // 27: archon.api.orchestrator.v1.PlanRunResponse.edges:type_name -> archon.api.common.v1.Edge
-	62, // 28: archon.api.orchestrator.v1.PlanRunResponse.plan:type_name -> archon.api.common.v1.Plan
-	49, // 29: archon.api.orchestrator.v1.PlanRunResponse.strategy:type_name -> archon.api.orchestrator.v1.Strategy
-	54, // 30: archon.api.orchestrator.v1.EditPlanResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	48, // 31: archon.api.orchestrator.v1.ForkRunRequest.goal:type_name -> archon.api.common.v1.Part
-	31, // 32: archon.api.orchestrator.v1.ForkRunRequest.edited_answers:type_name -> archon.api.orchestrator.v1.EditedAnswer
-	32, // 33: archon.api.orchestrator.v1.ForkRunRequest.edited_inputs:type_name -> archon.api.orchestrator.v1.EditedInput
-	48, // 34: archon.api.orchestrator.v1.EditedAnswer.parts:type_name -> archon.api.common.v1.Part
-	54, // 35: archon.api.orchestrator.v1.ForkRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	34, // 36: archon.api.orchestrator.v1.ForkRunResponse.tasks:type_name -> archon.api.orchestrator.v1.ForkedTask
-	0,  // 37: archon.api.orchestrator.v1.ForkedTask.decision:type_name -> archon.api.orchestrator.v1.ForkDecision
-	63, // 38: archon.api.orchestrator.v1.ForkedTask.because:type_name -> archon.api.common.v1.MemoryRef
-	64, // 39: archon.api.orchestrator.v1.ListInstanceMetricsResponse.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
-	1,  // 40: archon.api.orchestrator.v1.ConverseRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
-	3,  // 41: archon.api.orchestrator.v1.ConverseRequest.watch:type_name -> archon.api.orchestrator.v1.WatchRunRequest
-	14, // 42: archon.api.orchestrator.v1.ConverseRequest.cancel:type_name -> archon.api.orchestrator.v1.CancelRunRequest
-	16, // 43: archon.api.orchestrator.v1.ConverseRequest.respond:type_name -> archon.api.orchestrator.v1.RespondRequest
-	41, // 44: archon.api.orchestrator.v1.ConverseResponse.replies:type_name -> archon.api.orchestrator.v1.ConverseReply
-	55, // 45: archon.api.orchestrator.v1.ConverseResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
-	54, // 46: archon.api.orchestrator.v1.ConverseReply.run:type_name -> archon.api.orchestrator.v1.Run
-	65, // 47: archon.api.orchestrator.v1.ConverseReply.failure:type_name -> archon.api.common.v1.Failure
-	44, // 48: archon.api.orchestrator.v1.GetQuotasResponse.uses:type_name -> archon.api.orchestrator.v1.QuotaUse
-	50, // 49: archon.api.orchestrator.v1.GetQuotasResponse.day_remaining:type_name -> google.protobuf.Duration
-	45, // 50: archon.api.orchestrator.v1.QuotaUse.counts:type_name -> archon.api.orchestrator.v1.QuotaCount
-	1,  // 51: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:input_type -> archon.api.orchestrator.v1.SubmitRunRequest
-	3,  // 52: archon.api.orchestrator.v1.OrchestratorService.WatchRun:input_type -> archon.api.orchestrator.v1.WatchRunRequest
-	5,  // 53: archon.api.orchestrator.v1.OrchestratorService.GetRun:input_type -> archon.api.orchestrator.v1.GetRunRequest
-	7,  // 54: archon.api.orchestrator.v1.OrchestratorService.ListRuns:input_type -> archon.api.orchestrator.v1.ListRunsRequest
-	9,  // 55: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:input_type -> archon.api.orchestrator.v1.ListRunRecordsRequest
-	11, // 56: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:input_type -> archon.api.orchestrator.v1.ListRunStepsRequest
-	14, // 57: archon.api.orchestrator.v1.OrchestratorService.CancelRun:input_type -> archon.api.orchestrator.v1.CancelRunRequest
-	18, // 58: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:input_type -> archon.api.orchestrator.v1.ListQuestionsRequest
-	16, // 59: archon.api.orchestrator.v1.OrchestratorService.Respond:input_type -> archon.api.orchestrator.v1.RespondRequest
-	20, // 60: archon.api.orchestrator.v1.OrchestratorService.PauseRun:input_type -> archon.api.orchestrator.v1.PauseRunRequest
-	24, // 61: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:input_type -> archon.api.orchestrator.v1.ResumeRunRequest
-	22, // 62: archon.api.orchestrator.v1.OrchestratorService.SetBreakpoints:input_type -> archon.api.orchestrator.v1.SetBreakpointsRequest
-	26, // 63: archon.api.orchestrator.v1.OrchestratorService.PlanRun:input_type -> archon.api.orchestrator.v1.PlanRunRequest
-	28, // 64: archon.api.orchestrator.v1.OrchestratorService.EditPlan:input_type -> archon.api.orchestrator.v1.EditPlanRequest
-	30, // 65: archon.api.orchestrator.v1.OrchestratorService.ForkRun:input_type -> archon.api.orchestrator.v1.ForkRunRequest
-	35, // 66: archon.api.orchestrator.v1.OrchestratorService.RateRun:input_type -> archon.api.orchestrator.v1.RateRunRequest
-	37, // 67: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:input_type -> archon.api.orchestrator.v1.ListInstanceMetricsRequest
-	39, // 68: archon.api.orchestrator.v1.OrchestratorService.Converse:input_type -> archon.api.orchestrator.v1.ConverseRequest
-	42, // 69: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:input_type -> archon.api.orchestrator.v1.GetQuotasRequest
-	2,  // 70: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:output_type -> archon.api.orchestrator.v1.SubmitRunResponse
-	4,  // 71: archon.api.orchestrator.v1.OrchestratorService.WatchRun:output_type -> archon.api.orchestrator.v1.WatchRunResponse
-	6,  // 72: archon.api.orchestrator.v1.OrchestratorService.GetRun:output_type -> archon.api.orchestrator.v1.GetRunResponse
-	8,  // 73: archon.api.orchestrator.v1.OrchestratorService.ListRuns:output_type -> archon.api.orchestrator.v1.ListRunsResponse
-	10, // 74: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:output_type -> archon.api.orchestrator.v1.ListRunRecordsResponse
-	12, // 75: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:output_type -> archon.api.orchestrator.v1.ListRunStepsResponse
-	15, // 76: archon.api.orchestrator.v1.OrchestratorService.CancelRun:output_type -> archon.api.orchestrator.v1.CancelRunResponse
-	19, // 77: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:output_type -> archon.api.orchestrator.v1.ListQuestionsResponse
-	17, // 78: archon.api.orchestrator.v1.OrchestratorService.Respond:output_type -> archon.api.orchestrator.v1.RespondResponse
-	21, // 79: archon.api.orchestrator.v1.OrchestratorService.PauseRun:output_type -> archon.api.orchestrator.v1.PauseRunResponse
-	25, // 80: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:output_type -> archon.api.orchestrator.v1.ResumeRunResponse
-	23, // 81: archon.api.orchestrator.v1.OrchestratorService.SetBreakpoints:output_type -> archon.api.orchestrator.v1.SetBreakpointsResponse
-	27, // 82: archon.api.orchestrator.v1.OrchestratorService.PlanRun:output_type -> archon.api.orchestrator.v1.PlanRunResponse
-	29, // 83: archon.api.orchestrator.v1.OrchestratorService.EditPlan:output_type -> archon.api.orchestrator.v1.EditPlanResponse
-	33, // 84: archon.api.orchestrator.v1.OrchestratorService.ForkRun:output_type -> archon.api.orchestrator.v1.ForkRunResponse
-	36, // 85: archon.api.orchestrator.v1.OrchestratorService.RateRun:output_type -> archon.api.orchestrator.v1.RateRunResponse
-	38, // 86: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:output_type -> archon.api.orchestrator.v1.ListInstanceMetricsResponse
-	40, // 87: archon.api.orchestrator.v1.OrchestratorService.Converse:output_type -> archon.api.orchestrator.v1.ConverseResponse
-	43, // 88: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:output_type -> archon.api.orchestrator.v1.GetQuotasResponse
-	70, // [70:89] is the sub-list for method output_type
-	51, // [51:70] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	57, // 0: archon.api.orchestrator.v1.SubmitRunRequest.goal:type_name -> archon.api.common.v1.Part
+	58, // 1: archon.api.orchestrator.v1.SubmitRunRequest.strategy:type_name -> archon.api.orchestrator.v1.Strategy
+	59, // 2: archon.api.orchestrator.v1.SubmitRunRequest.timeout:type_name -> google.protobuf.Duration
+	59, // 3: archon.api.orchestrator.v1.SubmitRunRequest.wait:type_name -> google.protobuf.Duration
+	60, // 4: archon.api.orchestrator.v1.SubmitRunRequest.budget:type_name -> archon.api.common.v1.Budget
+	55, // 5: archon.api.orchestrator.v1.SubmitRunRequest.metadata:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
+	61, // 6: archon.api.orchestrator.v1.SubmitRunRequest.trace:type_name -> archon.api.common.v1.TraceContext
+	56, // 7: archon.api.orchestrator.v1.SubmitRunRequest.versions:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
+	62, // 8: archon.api.orchestrator.v1.SubmitRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	63, // 9: archon.api.orchestrator.v1.WatchRunResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
+	62, // 10: archon.api.orchestrator.v1.GetRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	64, // 11: archon.api.orchestrator.v1.ListRunsRequest.states:type_name -> archon.api.common.v1.TaskState
+	62, // 12: archon.api.orchestrator.v1.ListRunsResponse.runs:type_name -> archon.api.orchestrator.v1.Run
+	65, // 13: archon.api.orchestrator.v1.ListRunRecordsResponse.records:type_name -> archon.api.orchestrator.v1.RunRecord
+	14, // 14: archon.api.orchestrator.v1.ListRunStepsResponse.steps:type_name -> archon.api.orchestrator.v1.RunStep
+	62, // 15: archon.api.orchestrator.v1.CancelRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	57, // 16: archon.api.orchestrator.v1.RespondRequest.parts:type_name -> archon.api.common.v1.Part
+	66, // 17: archon.api.orchestrator.v1.RespondRequest.decision:type_name -> archon.api.common.v1.Decision
+	62, // 18: archon.api.orchestrator.v1.RespondResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	67, // 19: archon.api.orchestrator.v1.ListQuestionsResponse.questions:type_name -> archon.api.orchestrator.v1.Question
+	62, // 20: archon.api.orchestrator.v1.PauseRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	62, // 21: archon.api.orchestrator.v1.ResumeRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	2,  // 22: archon.api.orchestrator.v1.PlanRunRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
+	68, // 23: archon.api.orchestrator.v1.PlanRunResponse.tasks:type_name -> archon.api.orchestrator.v1.Task
+	69, // 24: archon.api.orchestrator.v1.PlanRunResponse.edges:type_name -> archon.api.common.v1.Edge
+	70, // 25: archon.api.orchestrator.v1.PlanRunResponse.plan:type_name -> archon.api.common.v1.Plan
+	58, // 26: archon.api.orchestrator.v1.PlanRunResponse.strategy:type_name -> archon.api.orchestrator.v1.Strategy
+	62, // 27: archon.api.orchestrator.v1.EditPlanResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	57, // 28: archon.api.orchestrator.v1.ForkRunRequest.goal:type_name -> archon.api.common.v1.Part
+	30, // 29: archon.api.orchestrator.v1.ForkRunRequest.edited_answers:type_name -> archon.api.orchestrator.v1.EditedAnswer
+	31, // 30: archon.api.orchestrator.v1.ForkRunRequest.edited_inputs:type_name -> archon.api.orchestrator.v1.EditedInput
+	57, // 31: archon.api.orchestrator.v1.EditedAnswer.parts:type_name -> archon.api.common.v1.Part
+	62, // 32: archon.api.orchestrator.v1.ForkRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	33, // 33: archon.api.orchestrator.v1.ForkRunResponse.tasks:type_name -> archon.api.orchestrator.v1.ForkedTask
+	0,  // 34: archon.api.orchestrator.v1.ForkedTask.decision:type_name -> archon.api.orchestrator.v1.ForkDecision
+	71, // 35: archon.api.orchestrator.v1.ForkedTask.because:type_name -> archon.api.common.v1.MemoryRef
+	72, // 36: archon.api.orchestrator.v1.ListInstanceMetricsResponse.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
+	2,  // 37: archon.api.orchestrator.v1.ConverseRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
+	4,  // 38: archon.api.orchestrator.v1.ConverseRequest.watch:type_name -> archon.api.orchestrator.v1.WatchRunRequest
+	15, // 39: archon.api.orchestrator.v1.ConverseRequest.cancel:type_name -> archon.api.orchestrator.v1.CancelRunRequest
+	17, // 40: archon.api.orchestrator.v1.ConverseRequest.respond:type_name -> archon.api.orchestrator.v1.RespondRequest
+	40, // 41: archon.api.orchestrator.v1.ConverseResponse.replies:type_name -> archon.api.orchestrator.v1.ConverseReply
+	63, // 42: archon.api.orchestrator.v1.ConverseResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
+	62, // 43: archon.api.orchestrator.v1.ConverseReply.run:type_name -> archon.api.orchestrator.v1.Run
+	73, // 44: archon.api.orchestrator.v1.ConverseReply.failure:type_name -> archon.api.common.v1.Failure
+	43, // 45: archon.api.orchestrator.v1.GetQuotasResponse.uses:type_name -> archon.api.orchestrator.v1.QuotaUse
+	59, // 46: archon.api.orchestrator.v1.GetQuotasResponse.day_remaining:type_name -> google.protobuf.Duration
+	44, // 47: archon.api.orchestrator.v1.QuotaUse.counts:type_name -> archon.api.orchestrator.v1.QuotaCount
+	1,  // 48: archon.api.orchestrator.v1.LearnedVersion.origin:type_name -> archon.api.orchestrator.v1.LearnedOrigin
+	74, // 49: archon.api.orchestrator.v1.LearnedVersion.create_time:type_name -> google.protobuf.Timestamp
+	47, // 50: archon.api.orchestrator.v1.LearnedVersion.weights:type_name -> archon.api.orchestrator.v1.LearnedWeight
+	48, // 51: archon.api.orchestrator.v1.ListLearnedVersionsResponse.versions:type_name -> archon.api.orchestrator.v1.LearnedVersion
+	48, // 52: archon.api.orchestrator.v1.DecideLearnedVersionResponse.version:type_name -> archon.api.orchestrator.v1.LearnedVersion
+	48, // 53: archon.api.orchestrator.v1.RevertLearnedVersionResponse.version:type_name -> archon.api.orchestrator.v1.LearnedVersion
+	2,  // 54: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:input_type -> archon.api.orchestrator.v1.SubmitRunRequest
+	4,  // 55: archon.api.orchestrator.v1.OrchestratorService.WatchRun:input_type -> archon.api.orchestrator.v1.WatchRunRequest
+	6,  // 56: archon.api.orchestrator.v1.OrchestratorService.GetRun:input_type -> archon.api.orchestrator.v1.GetRunRequest
+	8,  // 57: archon.api.orchestrator.v1.OrchestratorService.ListRuns:input_type -> archon.api.orchestrator.v1.ListRunsRequest
+	10, // 58: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:input_type -> archon.api.orchestrator.v1.ListRunRecordsRequest
+	12, // 59: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:input_type -> archon.api.orchestrator.v1.ListRunStepsRequest
+	15, // 60: archon.api.orchestrator.v1.OrchestratorService.CancelRun:input_type -> archon.api.orchestrator.v1.CancelRunRequest
+	19, // 61: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:input_type -> archon.api.orchestrator.v1.ListQuestionsRequest
+	17, // 62: archon.api.orchestrator.v1.OrchestratorService.Respond:input_type -> archon.api.orchestrator.v1.RespondRequest
+	21, // 63: archon.api.orchestrator.v1.OrchestratorService.PauseRun:input_type -> archon.api.orchestrator.v1.PauseRunRequest
+	23, // 64: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:input_type -> archon.api.orchestrator.v1.ResumeRunRequest
+	25, // 65: archon.api.orchestrator.v1.OrchestratorService.PlanRun:input_type -> archon.api.orchestrator.v1.PlanRunRequest
+	27, // 66: archon.api.orchestrator.v1.OrchestratorService.EditPlan:input_type -> archon.api.orchestrator.v1.EditPlanRequest
+	29, // 67: archon.api.orchestrator.v1.OrchestratorService.ForkRun:input_type -> archon.api.orchestrator.v1.ForkRunRequest
+	34, // 68: archon.api.orchestrator.v1.OrchestratorService.RateRun:input_type -> archon.api.orchestrator.v1.RateRunRequest
+	36, // 69: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:input_type -> archon.api.orchestrator.v1.ListInstanceMetricsRequest
+	38, // 70: archon.api.orchestrator.v1.OrchestratorService.Converse:input_type -> archon.api.orchestrator.v1.ConverseRequest
+	41, // 71: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:input_type -> archon.api.orchestrator.v1.GetQuotasRequest
+	45, // 72: archon.api.orchestrator.v1.OrchestratorService.MarkRun:input_type -> archon.api.orchestrator.v1.MarkRunRequest
+	49, // 73: archon.api.orchestrator.v1.OrchestratorService.ListLearnedVersions:input_type -> archon.api.orchestrator.v1.ListLearnedVersionsRequest
+	51, // 74: archon.api.orchestrator.v1.OrchestratorService.DecideLearnedVersion:input_type -> archon.api.orchestrator.v1.DecideLearnedVersionRequest
+	53, // 75: archon.api.orchestrator.v1.OrchestratorService.RevertLearnedVersion:input_type -> archon.api.orchestrator.v1.RevertLearnedVersionRequest
+	3,  // 76: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:output_type -> archon.api.orchestrator.v1.SubmitRunResponse
+	5,  // 77: archon.api.orchestrator.v1.OrchestratorService.WatchRun:output_type -> archon.api.orchestrator.v1.WatchRunResponse
+	7,  // 78: archon.api.orchestrator.v1.OrchestratorService.GetRun:output_type -> archon.api.orchestrator.v1.GetRunResponse
+	9,  // 79: archon.api.orchestrator.v1.OrchestratorService.ListRuns:output_type -> archon.api.orchestrator.v1.ListRunsResponse
+	11, // 80: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:output_type -> archon.api.orchestrator.v1.ListRunRecordsResponse
+	13, // 81: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:output_type -> archon.api.orchestrator.v1.ListRunStepsResponse
+	16, // 82: archon.api.orchestrator.v1.OrchestratorService.CancelRun:output_type -> archon.api.orchestrator.v1.CancelRunResponse
+	20, // 83: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:output_type -> archon.api.orchestrator.v1.ListQuestionsResponse
+	18, // 84: archon.api.orchestrator.v1.OrchestratorService.Respond:output_type -> archon.api.orchestrator.v1.RespondResponse
+	22, // 85: archon.api.orchestrator.v1.OrchestratorService.PauseRun:output_type -> archon.api.orchestrator.v1.PauseRunResponse
+	24, // 86: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:output_type -> archon.api.orchestrator.v1.ResumeRunResponse
+	26, // 87: archon.api.orchestrator.v1.OrchestratorService.PlanRun:output_type -> archon.api.orchestrator.v1.PlanRunResponse
+	28, // 88: archon.api.orchestrator.v1.OrchestratorService.EditPlan:output_type -> archon.api.orchestrator.v1.EditPlanResponse
+	32, // 89: archon.api.orchestrator.v1.OrchestratorService.ForkRun:output_type -> archon.api.orchestrator.v1.ForkRunResponse
+	35, // 90: archon.api.orchestrator.v1.OrchestratorService.RateRun:output_type -> archon.api.orchestrator.v1.RateRunResponse
+	37, // 91: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:output_type -> archon.api.orchestrator.v1.ListInstanceMetricsResponse
+	39, // 92: archon.api.orchestrator.v1.OrchestratorService.Converse:output_type -> archon.api.orchestrator.v1.ConverseResponse
+	42, // 93: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:output_type -> archon.api.orchestrator.v1.GetQuotasResponse
+	46, // 94: archon.api.orchestrator.v1.OrchestratorService.MarkRun:output_type -> archon.api.orchestrator.v1.MarkRunResponse
+	50, // 95: archon.api.orchestrator.v1.OrchestratorService.ListLearnedVersions:output_type -> archon.api.orchestrator.v1.ListLearnedVersionsResponse
+	52, // 96: archon.api.orchestrator.v1.OrchestratorService.DecideLearnedVersion:output_type -> archon.api.orchestrator.v1.DecideLearnedVersionResponse
+	54, // 97: archon.api.orchestrator.v1.OrchestratorService.RevertLearnedVersion:output_type -> archon.api.orchestrator.v1.RevertLearnedVersionResponse
+	76, // [76:98] is the sub-list for method output_type
+	54, // [54:76] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_archon_api_orchestrator_v1_orchestrator_service_proto_init() }
@@ -3467,24 +4129,24 @@ func file_archon_api_orchestrator_v1_orchestrator_service_proto_init() {
 		return
 	}
 	file_archon_api_orchestrator_v1_run_proto_init()
-	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38].OneofWrappers = []any{
+	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36].OneofWrappers = []any{
 		(*ConverseRequest_Submit)(nil),
 		(*ConverseRequest_Watch)(nil),
 		(*ConverseRequest_Cancel)(nil),
 		(*ConverseRequest_Respond)(nil),
 	}
-	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[40].OneofWrappers = []any{
+	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38].OneofWrappers = []any{
 		(*ConverseReply_Run)(nil),
 		(*ConverseReply_Failure)(nil),
 	}
-	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[44].OneofWrappers = []any{}
+	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc), len(file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   47,
+			NumEnums:      2,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,25 +19,28 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	OrchestratorService_SubmitRun_FullMethodName           = "/archon.api.orchestrator.v1.OrchestratorService/SubmitRun"
-	OrchestratorService_WatchRun_FullMethodName            = "/archon.api.orchestrator.v1.OrchestratorService/WatchRun"
-	OrchestratorService_GetRun_FullMethodName              = "/archon.api.orchestrator.v1.OrchestratorService/GetRun"
-	OrchestratorService_ListRuns_FullMethodName            = "/archon.api.orchestrator.v1.OrchestratorService/ListRuns"
-	OrchestratorService_ListRunRecords_FullMethodName      = "/archon.api.orchestrator.v1.OrchestratorService/ListRunRecords"
-	OrchestratorService_ListRunSteps_FullMethodName        = "/archon.api.orchestrator.v1.OrchestratorService/ListRunSteps"
-	OrchestratorService_CancelRun_FullMethodName           = "/archon.api.orchestrator.v1.OrchestratorService/CancelRun"
-	OrchestratorService_ListQuestions_FullMethodName       = "/archon.api.orchestrator.v1.OrchestratorService/ListQuestions"
-	OrchestratorService_Respond_FullMethodName             = "/archon.api.orchestrator.v1.OrchestratorService/Respond"
-	OrchestratorService_PauseRun_FullMethodName            = "/archon.api.orchestrator.v1.OrchestratorService/PauseRun"
-	OrchestratorService_ResumeRun_FullMethodName           = "/archon.api.orchestrator.v1.OrchestratorService/ResumeRun"
-	OrchestratorService_SetBreakpoints_FullMethodName      = "/archon.api.orchestrator.v1.OrchestratorService/SetBreakpoints"
-	OrchestratorService_PlanRun_FullMethodName             = "/archon.api.orchestrator.v1.OrchestratorService/PlanRun"
-	OrchestratorService_EditPlan_FullMethodName            = "/archon.api.orchestrator.v1.OrchestratorService/EditPlan"
-	OrchestratorService_ForkRun_FullMethodName             = "/archon.api.orchestrator.v1.OrchestratorService/ForkRun"
-	OrchestratorService_RateRun_FullMethodName             = "/archon.api.orchestrator.v1.OrchestratorService/RateRun"
-	OrchestratorService_ListInstanceMetrics_FullMethodName = "/archon.api.orchestrator.v1.OrchestratorService/ListInstanceMetrics"
-	OrchestratorService_Converse_FullMethodName            = "/archon.api.orchestrator.v1.OrchestratorService/Converse"
-	OrchestratorService_GetQuotas_FullMethodName           = "/archon.api.orchestrator.v1.OrchestratorService/GetQuotas"
+	OrchestratorService_SubmitRun_FullMethodName            = "/archon.api.orchestrator.v1.OrchestratorService/SubmitRun"
+	OrchestratorService_WatchRun_FullMethodName             = "/archon.api.orchestrator.v1.OrchestratorService/WatchRun"
+	OrchestratorService_GetRun_FullMethodName               = "/archon.api.orchestrator.v1.OrchestratorService/GetRun"
+	OrchestratorService_ListRuns_FullMethodName             = "/archon.api.orchestrator.v1.OrchestratorService/ListRuns"
+	OrchestratorService_ListRunRecords_FullMethodName       = "/archon.api.orchestrator.v1.OrchestratorService/ListRunRecords"
+	OrchestratorService_ListRunSteps_FullMethodName         = "/archon.api.orchestrator.v1.OrchestratorService/ListRunSteps"
+	OrchestratorService_CancelRun_FullMethodName            = "/archon.api.orchestrator.v1.OrchestratorService/CancelRun"
+	OrchestratorService_ListQuestions_FullMethodName        = "/archon.api.orchestrator.v1.OrchestratorService/ListQuestions"
+	OrchestratorService_Respond_FullMethodName              = "/archon.api.orchestrator.v1.OrchestratorService/Respond"
+	OrchestratorService_PauseRun_FullMethodName             = "/archon.api.orchestrator.v1.OrchestratorService/PauseRun"
+	OrchestratorService_ResumeRun_FullMethodName            = "/archon.api.orchestrator.v1.OrchestratorService/ResumeRun"
+	OrchestratorService_PlanRun_FullMethodName              = "/archon.api.orchestrator.v1.OrchestratorService/PlanRun"
+	OrchestratorService_EditPlan_FullMethodName             = "/archon.api.orchestrator.v1.OrchestratorService/EditPlan"
+	OrchestratorService_ForkRun_FullMethodName              = "/archon.api.orchestrator.v1.OrchestratorService/ForkRun"
+	OrchestratorService_RateRun_FullMethodName              = "/archon.api.orchestrator.v1.OrchestratorService/RateRun"
+	OrchestratorService_ListInstanceMetrics_FullMethodName  = "/archon.api.orchestrator.v1.OrchestratorService/ListInstanceMetrics"
+	OrchestratorService_Converse_FullMethodName             = "/archon.api.orchestrator.v1.OrchestratorService/Converse"
+	OrchestratorService_GetQuotas_FullMethodName            = "/archon.api.orchestrator.v1.OrchestratorService/GetQuotas"
+	OrchestratorService_MarkRun_FullMethodName              = "/archon.api.orchestrator.v1.OrchestratorService/MarkRun"
+	OrchestratorService_ListLearnedVersions_FullMethodName  = "/archon.api.orchestrator.v1.OrchestratorService/ListLearnedVersions"
+	OrchestratorService_DecideLearnedVersion_FullMethodName = "/archon.api.orchestrator.v1.OrchestratorService/DecideLearnedVersion"
+	OrchestratorService_RevertLearnedVersion_FullMethodName = "/archon.api.orchestrator.v1.OrchestratorService/RevertLearnedVersion"
 )
 
 // OrchestratorServiceClient is the client API for OrchestratorService service.
@@ -73,7 +76,8 @@ type OrchestratorServiceClient interface {
 	// Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
 	// Lists the recorded model and tool calls of a run, in order.
-	// Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+	// Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed them), INVALID_ARGUMENT /
+	// INVALID_PAGE_TOKEN, UNAVAILABLE.
 	ListRunRecords(ctx context.Context, in *ListRunRecordsRequest, opts ...grpc.CallOption) (*ListRunRecordsResponse, error)
 	// Lists the steps of a run as the journal holds them, in order, with their links and seals, for verification.
 	// The steps are not checked: a verifier names the first one that was changed.
@@ -104,12 +108,6 @@ type OrchestratorServiceClient interface {
 	// Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
 	// UNAVAILABLE, UNIMPLEMENTED.
 	ResumeRun(ctx context.Context, in *ResumeRunRequest, opts ...grpc.CallOption) (*ResumeRunResponse, error)
-	// Sets the breakpoints of a run: they replace all that it has. An open question of a breakpoint stays open. Attempts in
-	// progress hold at breakpoints of TOOL and MODEL from their next dispatch on. Called by callers that may pause the run.
-	// Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), INVALID_ARGUMENT (a point without its
-	// name, or too many), PERMISSION_DENIED (the caller may not call PauseRun), RESOURCE_EXHAUSTED (as CancelRun),
-	// UNAVAILABLE, UNIMPLEMENTED.
-	SetBreakpoints(ctx context.Context, in *SetBreakpointsRequest, opts ...grpc.CallOption) (*SetBreakpointsResponse, error)
 	// Returns the tasks that a submit would create, without creating a run. With strategy PLAN an instance of the planner
 	// makes the plan, within the call's deadline; nothing is stored, and no step is executed.
 	// Fails as SubmitRun does, and with FAILED_PRECONDITION / PLAN_FAILED (the planner's reply is no plan),
@@ -143,6 +141,23 @@ type OrchestratorServiceClient interface {
 	// quotas the list is empty. Called by readers.
 	// Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
 	GetQuotas(ctx context.Context, in *GetQuotasRequest, opts ...grpc.CallOption) (*GetQuotasResponse, error)
+	// Marks a run, or removes its marks. A mark says that the run is of interest: the retention's rules can keep the details
+	// of marked runs. Called by operators.
+	// Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the run has 1,000 marks, or the store
+	// is full), UNAVAILABLE.
+	MarkRun(ctx context.Context, in *MarkRunRequest, opts ...grpc.CallOption) (*MarkRunResponse, error)
+	// Lists the versions of the learned weights of the caller's tenant, newest first. Called by readers.
+	// Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+	ListLearnedVersions(ctx context.Context, in *ListLearnedVersionsRequest, opts ...grpc.CallOption) (*ListLearnedVersionsResponse, error)
+	// Approves or rejects the proposed version of the learned weights, which stores another version: the proposed weights,
+	// or those that were in use. Called by operators.
+	// Fails with NOT_FOUND / UNKNOWN_LEARNED_VERSION, FAILED_PRECONDITION / LEARNED_VERSION_DECIDED (the version does not
+	// wait for a decision any more), FAILED_PRECONDITION / LEARNING_OFF, UNAVAILABLE.
+	DecideLearnedVersion(ctx context.Context, in *DecideLearnedVersionRequest, opts ...grpc.CallOption) (*DecideLearnedVersionResponse, error)
+	// Stores a version of the learned weights with exactly the weights and the evidence of an earlier one. A proposed
+	// version is rejected thereby. Called by operators.
+	// Fails with NOT_FOUND / UNKNOWN_LEARNED_VERSION, FAILED_PRECONDITION / LEARNING_OFF, UNAVAILABLE.
+	RevertLearnedVersion(ctx context.Context, in *RevertLearnedVersionRequest, opts ...grpc.CallOption) (*RevertLearnedVersionResponse, error)
 }
 
 type orchestratorServiceClient struct {
@@ -272,16 +287,6 @@ func (c *orchestratorServiceClient) ResumeRun(ctx context.Context, in *ResumeRun
 	return out, nil
 }
 
-func (c *orchestratorServiceClient) SetBreakpoints(ctx context.Context, in *SetBreakpointsRequest, opts ...grpc.CallOption) (*SetBreakpointsResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(SetBreakpointsResponse)
-	err := c.cc.Invoke(ctx, OrchestratorService_SetBreakpoints_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 func (c *orchestratorServiceClient) PlanRun(ctx context.Context, in *PlanRunRequest, opts ...grpc.CallOption) (*PlanRunResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(PlanRunResponse)
@@ -355,6 +360,46 @@ func (c *orchestratorServiceClient) GetQuotas(ctx context.Context, in *GetQuotas
 	return out, nil
 }
 
+func (c *orchestratorServiceClient) MarkRun(ctx context.Context, in *MarkRunRequest, opts ...grpc.CallOption) (*MarkRunResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MarkRunResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_MarkRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *orchestratorServiceClient) ListLearnedVersions(ctx context.Context, in *ListLearnedVersionsRequest, opts ...grpc.CallOption) (*ListLearnedVersionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListLearnedVersionsResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_ListLearnedVersions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *orchestratorServiceClient) DecideLearnedVersion(ctx context.Context, in *DecideLearnedVersionRequest, opts ...grpc.CallOption) (*DecideLearnedVersionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DecideLearnedVersionResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_DecideLearnedVersion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *orchestratorServiceClient) RevertLearnedVersion(ctx context.Context, in *RevertLearnedVersionRequest, opts ...grpc.CallOption) (*RevertLearnedVersionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RevertLearnedVersionResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_RevertLearnedVersion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OrchestratorServiceServer is the server API for OrchestratorService service.
 // All implementations must embed UnimplementedOrchestratorServiceServer
 // for forward compatibility.
@@ -388,7 +433,8 @@ type OrchestratorServiceServer interface {
 	// Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
 	// Lists the recorded model and tool calls of a run, in order.
-	// Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+	// Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed them), INVALID_ARGUMENT /
+	// INVALID_PAGE_TOKEN, UNAVAILABLE.
 	ListRunRecords(context.Context, *ListRunRecordsRequest) (*ListRunRecordsResponse, error)
 	// Lists the steps of a run as the journal holds them, in order, with their links and seals, for verification.
 	// The steps are not checked: a verifier names the first one that was changed.
@@ -419,12 +465,6 @@ type OrchestratorServiceServer interface {
 	// Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
 	// UNAVAILABLE, UNIMPLEMENTED.
 	ResumeRun(context.Context, *ResumeRunRequest) (*ResumeRunResponse, error)
-	// Sets the breakpoints of a run: they replace all that it has. An open question of a breakpoint stays open. Attempts in
-	// progress hold at breakpoints of TOOL and MODEL from their next dispatch on. Called by callers that may pause the run.
-	// Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), INVALID_ARGUMENT (a point without its
-	// name, or too many), PERMISSION_DENIED (the caller may not call PauseRun), RESOURCE_EXHAUSTED (as CancelRun),
-	// UNAVAILABLE, UNIMPLEMENTED.
-	SetBreakpoints(context.Context, *SetBreakpointsRequest) (*SetBreakpointsResponse, error)
 	// Returns the tasks that a submit would create, without creating a run. With strategy PLAN an instance of the planner
 	// makes the plan, within the call's deadline; nothing is stored, and no step is executed.
 	// Fails as SubmitRun does, and with FAILED_PRECONDITION / PLAN_FAILED (the planner's reply is no plan),
@@ -458,6 +498,23 @@ type OrchestratorServiceServer interface {
 	// quotas the list is empty. Called by readers.
 	// Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
 	GetQuotas(context.Context, *GetQuotasRequest) (*GetQuotasResponse, error)
+	// Marks a run, or removes its marks. A mark says that the run is of interest: the retention's rules can keep the details
+	// of marked runs. Called by operators.
+	// Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the run has 1,000 marks, or the store
+	// is full), UNAVAILABLE.
+	MarkRun(context.Context, *MarkRunRequest) (*MarkRunResponse, error)
+	// Lists the versions of the learned weights of the caller's tenant, newest first. Called by readers.
+	// Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+	ListLearnedVersions(context.Context, *ListLearnedVersionsRequest) (*ListLearnedVersionsResponse, error)
+	// Approves or rejects the proposed version of the learned weights, which stores another version: the proposed weights,
+	// or those that were in use. Called by operators.
+	// Fails with NOT_FOUND / UNKNOWN_LEARNED_VERSION, FAILED_PRECONDITION / LEARNED_VERSION_DECIDED (the version does not
+	// wait for a decision any more), FAILED_PRECONDITION / LEARNING_OFF, UNAVAILABLE.
+	DecideLearnedVersion(context.Context, *DecideLearnedVersionRequest) (*DecideLearnedVersionResponse, error)
+	// Stores a version of the learned weights with exactly the weights and the evidence of an earlier one. A proposed
+	// version is rejected thereby. Called by operators.
+	// Fails with NOT_FOUND / UNKNOWN_LEARNED_VERSION, FAILED_PRECONDITION / LEARNING_OFF, UNAVAILABLE.
+	RevertLearnedVersion(context.Context, *RevertLearnedVersionRequest) (*RevertLearnedVersionResponse, error)
 	mustEmbedUnimplementedOrchestratorServiceServer()
 }
 
@@ -501,9 +558,6 @@ func (UnimplementedOrchestratorServiceServer) PauseRun(context.Context, *PauseRu
 func (UnimplementedOrchestratorServiceServer) ResumeRun(context.Context, *ResumeRunRequest) (*ResumeRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResumeRun not implemented")
 }
-func (UnimplementedOrchestratorServiceServer) SetBreakpoints(context.Context, *SetBreakpointsRequest) (*SetBreakpointsResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method SetBreakpoints not implemented")
-}
 func (UnimplementedOrchestratorServiceServer) PlanRun(context.Context, *PlanRunRequest) (*PlanRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PlanRun not implemented")
 }
@@ -524,6 +578,18 @@ func (UnimplementedOrchestratorServiceServer) Converse(grpc.BidiStreamingServer[
 }
 func (UnimplementedOrchestratorServiceServer) GetQuotas(context.Context, *GetQuotasRequest) (*GetQuotasResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetQuotas not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) MarkRun(context.Context, *MarkRunRequest) (*MarkRunResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method MarkRun not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) ListLearnedVersions(context.Context, *ListLearnedVersionsRequest) (*ListLearnedVersionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListLearnedVersions not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) DecideLearnedVersion(context.Context, *DecideLearnedVersionRequest) (*DecideLearnedVersionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DecideLearnedVersion not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) RevertLearnedVersion(context.Context, *RevertLearnedVersionRequest) (*RevertLearnedVersionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RevertLearnedVersion not implemented")
 }
 func (UnimplementedOrchestratorServiceServer) mustEmbedUnimplementedOrchestratorServiceServer() {}
 func (UnimplementedOrchestratorServiceServer) testEmbeddedByValue()                             {}
@@ -737,24 +803,6 @@ func _OrchestratorService_ResumeRun_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
-func _OrchestratorService_SetBreakpoints_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(SetBreakpointsRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(OrchestratorServiceServer).SetBreakpoints(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: OrchestratorService_SetBreakpoints_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(OrchestratorServiceServer).SetBreakpoints(ctx, req.(*SetBreakpointsRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 func _OrchestratorService_PlanRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PlanRunRequest)
 	if err := dec(in); err != nil {
@@ -870,6 +918,78 @@ func _OrchestratorService_GetQuotas_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OrchestratorService_MarkRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MarkRunRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).MarkRun(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_MarkRun_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).MarkRun(ctx, req.(*MarkRunRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OrchestratorService_ListLearnedVersions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListLearnedVersionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).ListLearnedVersions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_ListLearnedVersions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).ListLearnedVersions(ctx, req.(*ListLearnedVersionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OrchestratorService_DecideLearnedVersion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DecideLearnedVersionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).DecideLearnedVersion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_DecideLearnedVersion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).DecideLearnedVersion(ctx, req.(*DecideLearnedVersionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OrchestratorService_RevertLearnedVersion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RevertLearnedVersionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).RevertLearnedVersion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_RevertLearnedVersion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).RevertLearnedVersion(ctx, req.(*RevertLearnedVersionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OrchestratorService_ServiceDesc is the grpc.ServiceDesc for OrchestratorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -918,10 +1038,6 @@ var OrchestratorService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _OrchestratorService_ResumeRun_Handler,
 		},
 		{
-			MethodName: "SetBreakpoints",
-			Handler:    _OrchestratorService_SetBreakpoints_Handler,
-		},
-		{
 			MethodName: "PlanRun",
 			Handler:    _OrchestratorService_PlanRun_Handler,
 		},
@@ -944,6 +1060,22 @@ var OrchestratorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetQuotas",
 			Handler:    _OrchestratorService_GetQuotas_Handler,
+		},
+		{
+			MethodName: "MarkRun",
+			Handler:    _OrchestratorService_MarkRun_Handler,
+		},
+		{
+			MethodName: "ListLearnedVersions",
+			Handler:    _OrchestratorService_ListLearnedVersions_Handler,
+		},
+		{
+			MethodName: "DecideLearnedVersion",
+			Handler:    _OrchestratorService_DecideLearnedVersion_Handler,
+		},
+		{
+			MethodName: "RevertLearnedVersion",
+			Handler:    _OrchestratorService_RevertLearnedVersion_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -137,8 +137,10 @@ type Run struct {
 	Identity string `protobuf:"bytes,24,opt,name=identity,proto3" json:"identity,omitempty"`
 	// Output only. The identity of the caller that submitted the run, if that is another one.
 	Actor string `protobuf:"bytes,25,opt,name=actor,proto3" json:"actor,omitempty"`
-	// Output only. The breakpoints of the run, in the order in which they were set.
-	Breakpoints   []*v1.Breakpoint `protobuf:"bytes,73,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
+	// Output only. True if retention has removed the run's events and recorded calls: only this summary is left.
+	DetailsRemoved bool `protobuf:"varint,26,opt,name=details_removed,json=detailsRemoved,proto3" json:"details_removed,omitempty"`
+	// Output only. Marks by people, oldest first.
+	Marks         []*Mark `protobuf:"bytes,27,rep,name=marks,proto3" json:"marks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -348,9 +350,80 @@ func (x *Run) GetActor() string {
 	return ""
 }
 
-func (x *Run) GetBreakpoints() []*v1.Breakpoint {
+func (x *Run) GetDetailsRemoved() bool {
 	if x != nil {
-		return x.Breakpoints
+		return x.DetailsRemoved
+	}
+	return false
+}
+
+func (x *Run) GetMarks() []*Mark {
+	if x != nil {
+		return x.Marks
+	}
+	return nil
+}
+
+// A person's mark of a run that is of interest.
+type Mark struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who marked it; each identity has one mark per run, its newest.
+	Identity string `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
+	// Why the run is of interest; may be empty.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The time of the mark.
+	MarkTime      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=mark_time,json=markTime,proto3" json:"mark_time,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Mark) Reset() {
+	*x = Mark{}
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Mark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Mark) ProtoMessage() {}
+
+func (x *Mark) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Mark.ProtoReflect.Descriptor instead.
+func (*Mark) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Mark) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *Mark) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Mark) GetMarkTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.MarkTime
 	}
 	return nil
 }
@@ -372,7 +445,7 @@ type Rating struct {
 
 func (x *Rating) Reset() {
 	*x = Rating{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[1]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -384,7 +457,7 @@ func (x *Rating) String() string {
 func (*Rating) ProtoMessage() {}
 
 func (x *Rating) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[1]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -397,7 +470,7 @@ func (x *Rating) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rating.ProtoReflect.Descriptor instead.
 func (*Rating) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{1}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Rating) GetIdentity() string {
@@ -467,7 +540,7 @@ type Question struct {
 
 func (x *Question) Reset() {
 	*x = Question{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[2]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -479,7 +552,7 @@ func (x *Question) String() string {
 func (*Question) ProtoMessage() {}
 
 func (x *Question) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[2]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -492,7 +565,7 @@ func (x *Question) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Question.ProtoReflect.Descriptor instead.
 func (*Question) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{2}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Question) GetInputId() string {
@@ -642,7 +715,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[3]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -654,7 +727,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[3]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -667,7 +740,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{3}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Task) GetTaskId() string {
@@ -799,7 +872,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[4]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -811,7 +884,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[4]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -824,7 +897,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{4}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Answer) GetRole() string {
@@ -898,7 +971,6 @@ type RunEvent struct {
 	//	*RunEvent_QuestionTimedOut
 	//	*RunEvent_MessageSent
 	//	*RunEvent_Subscribed
-	//	*RunEvent_BreakpointsSet
 	//	*RunEvent_TextDelta
 	//	*RunEvent_ToolEvent
 	//	*RunEvent_ThinkingDelta
@@ -910,7 +982,7 @@ type RunEvent struct {
 
 func (x *RunEvent) Reset() {
 	*x = RunEvent{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[5]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +994,7 @@ func (x *RunEvent) String() string {
 func (*RunEvent) ProtoMessage() {}
 
 func (x *RunEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[5]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1007,7 @@ func (x *RunEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunEvent.ProtoReflect.Descriptor instead.
 func (*RunEvent) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{5}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RunEvent) GetRunId() string {
@@ -1216,15 +1288,6 @@ func (x *RunEvent) GetSubscribed() *Subscribed {
 	return nil
 }
 
-func (x *RunEvent) GetBreakpointsSet() *BreakpointsSet {
-	if x != nil {
-		if x, ok := x.Event.(*RunEvent_BreakpointsSet); ok {
-			return x.BreakpointsSet
-		}
-	}
-	return nil
-}
-
 func (x *RunEvent) GetTextDelta() *TextDelta {
 	if x != nil {
 		if x, ok := x.Event.(*RunEvent_TextDelta); ok {
@@ -1401,11 +1464,6 @@ type RunEvent_Subscribed struct {
 	Subscribed *Subscribed `protobuf:"bytes,31,opt,name=subscribed,proto3,oneof"`
 }
 
-type RunEvent_BreakpointsSet struct {
-	// A caller set the breakpoints of the run.
-	BreakpointsSet *BreakpointsSet `protobuf:"bytes,73,opt,name=breakpoints_set,json=breakpointsSet,proto3,oneof"`
-}
-
 type RunEvent_TextDelta struct {
 	// Transient: the next piece of an answer's text.
 	TextDelta *TextDelta `protobuf:"bytes,40,opt,name=text_delta,json=textDelta,proto3,oneof"`
@@ -1479,8 +1537,6 @@ func (*RunEvent_QuestionTimedOut) isRunEvent_Event() {}
 func (*RunEvent_MessageSent) isRunEvent_Event() {}
 
 func (*RunEvent_Subscribed) isRunEvent_Event() {}
-
-func (*RunEvent_BreakpointsSet) isRunEvent_Event() {}
 
 func (*RunEvent_TextDelta) isRunEvent_Event() {}
 
@@ -1560,7 +1616,7 @@ type Submitted struct {
 
 func (x *Submitted) Reset() {
 	*x = Submitted{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[6]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1572,7 +1628,7 @@ func (x *Submitted) String() string {
 func (*Submitted) ProtoMessage() {}
 
 func (x *Submitted) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[6]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1585,7 +1641,7 @@ func (x *Submitted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Submitted.ProtoReflect.Descriptor instead.
 func (*Submitted) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{6}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Submitted) GetRequestId() string {
@@ -1815,7 +1871,7 @@ type InterceptionRule struct {
 
 func (x *InterceptionRule) Reset() {
 	*x = InterceptionRule{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[7]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1827,7 +1883,7 @@ func (x *InterceptionRule) String() string {
 func (*InterceptionRule) ProtoMessage() {}
 
 func (x *InterceptionRule) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[7]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1840,7 +1896,7 @@ func (x *InterceptionRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InterceptionRule.ProtoReflect.Descriptor instead.
 func (*InterceptionRule) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{7}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *InterceptionRule) GetTrigger() v1.Trigger {
@@ -1933,7 +1989,7 @@ type SessionContext struct {
 
 func (x *SessionContext) Reset() {
 	*x = SessionContext{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[8]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1945,7 +2001,7 @@ func (x *SessionContext) String() string {
 func (*SessionContext) ProtoMessage() {}
 
 func (x *SessionContext) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[8]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1958,7 +2014,7 @@ func (x *SessionContext) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionContext.ProtoReflect.Descriptor instead.
 func (*SessionContext) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{8}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SessionContext) GetItem() *v1.ContextItem {
@@ -1990,7 +2046,7 @@ type Target struct {
 
 func (x *Target) Reset() {
 	*x = Target{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[9]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2002,7 +2058,7 @@ func (x *Target) String() string {
 func (*Target) ProtoMessage() {}
 
 func (x *Target) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[9]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2015,7 +2071,7 @@ func (x *Target) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Target.ProtoReflect.Descriptor instead.
 func (*Target) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{9}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Target) GetRole() string {
@@ -2054,7 +2110,7 @@ type Want struct {
 
 func (x *Want) Reset() {
 	*x = Want{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[10]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2066,7 +2122,7 @@ func (x *Want) String() string {
 func (*Want) ProtoMessage() {}
 
 func (x *Want) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[10]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2079,7 +2135,7 @@ func (x *Want) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Want.ProtoReflect.Descriptor instead.
 func (*Want) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{10}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Want) GetRole() string {
@@ -2118,7 +2174,7 @@ type RunStateChanged struct {
 
 func (x *RunStateChanged) Reset() {
 	*x = RunStateChanged{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[11]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2186,7 @@ func (x *RunStateChanged) String() string {
 func (*RunStateChanged) ProtoMessage() {}
 
 func (x *RunStateChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[11]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2199,7 @@ func (x *RunStateChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunStateChanged.ProtoReflect.Descriptor instead.
 func (*RunStateChanged) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{11}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RunStateChanged) GetState() v1.TaskState {
@@ -2193,7 +2249,7 @@ type TaskStateChanged struct {
 
 func (x *TaskStateChanged) Reset() {
 	*x = TaskStateChanged{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[12]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2261,7 @@ func (x *TaskStateChanged) String() string {
 func (*TaskStateChanged) ProtoMessage() {}
 
 func (x *TaskStateChanged) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[12]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2274,7 @@ func (x *TaskStateChanged) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStateChanged.ProtoReflect.Descriptor instead.
 func (*TaskStateChanged) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{12}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TaskStateChanged) GetRole() string {
@@ -2297,7 +2353,7 @@ type Planned struct {
 
 func (x *Planned) Reset() {
 	*x = Planned{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[13]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2309,7 +2365,7 @@ func (x *Planned) String() string {
 func (*Planned) ProtoMessage() {}
 
 func (x *Planned) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[13]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2322,7 +2378,7 @@ func (x *Planned) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Planned.ProtoReflect.Descriptor instead.
 func (*Planned) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{13}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Planned) GetPlan() *v1.Plan {
@@ -2379,15 +2435,13 @@ type Dispatched struct {
 	// The measured time of the role, in seconds, by which a step of the plan with a `delay_quantile` waits for this one; 0 if
 	// no step does.
 	ExpectedSeconds float64 `protobuf:"fixed64,7,opt,name=expected_seconds,json=expectedSeconds,proto3" json:"expected_seconds,omitempty"`
-	// True if the run has breakpoints at TOOL or MODEL, and the runtime of the instance cannot hold there.
-	IgnoresBreakpoints bool `protobuf:"varint,73,opt,name=ignores_breakpoints,json=ignoresBreakpoints,proto3" json:"ignores_breakpoints,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Dispatched) Reset() {
 	*x = Dispatched{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[14]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2453,7 @@ func (x *Dispatched) String() string {
 func (*Dispatched) ProtoMessage() {}
 
 func (x *Dispatched) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[14]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2466,7 @@ func (x *Dispatched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Dispatched.ProtoReflect.Descriptor instead.
 func (*Dispatched) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{14}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Dispatched) GetRole() string {
@@ -2464,13 +2518,6 @@ func (x *Dispatched) GetExpectedSeconds() float64 {
 	return 0
 }
 
-func (x *Dispatched) GetIgnoresBreakpoints() bool {
-	if x != nil {
-		return x.IgnoresBreakpoints
-	}
-	return false
-}
-
 // Why a task was dispatched to an instance.
 type Placement struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2489,7 +2536,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[15]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2501,7 +2548,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[15]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2514,7 +2561,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{15}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Placement) GetReason() string {
@@ -2555,7 +2602,7 @@ type PlacementCandidate struct {
 
 func (x *PlacementCandidate) Reset() {
 	*x = PlacementCandidate{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[16]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2567,7 +2614,7 @@ func (x *PlacementCandidate) String() string {
 func (*PlacementCandidate) ProtoMessage() {}
 
 func (x *PlacementCandidate) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[16]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2580,7 +2627,7 @@ func (x *PlacementCandidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacementCandidate.ProtoReflect.Descriptor instead.
 func (*PlacementCandidate) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{16}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PlacementCandidate) GetInstanceId() string {
@@ -2646,7 +2693,7 @@ type InstanceMetrics struct {
 
 func (x *InstanceMetrics) Reset() {
 	*x = InstanceMetrics{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[17]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2658,7 +2705,7 @@ func (x *InstanceMetrics) String() string {
 func (*InstanceMetrics) ProtoMessage() {}
 
 func (x *InstanceMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[17]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2671,7 +2718,7 @@ func (x *InstanceMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InstanceMetrics.ProtoReflect.Descriptor instead.
 func (*InstanceMetrics) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{17}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *InstanceMetrics) GetRole() string {
@@ -2785,7 +2832,7 @@ type MessageSent struct {
 
 func (x *MessageSent) Reset() {
 	*x = MessageSent{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[18]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2797,7 +2844,7 @@ func (x *MessageSent) String() string {
 func (*MessageSent) ProtoMessage() {}
 
 func (x *MessageSent) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[18]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2810,7 +2857,7 @@ func (x *MessageSent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MessageSent.ProtoReflect.Descriptor instead.
 func (*MessageSent) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{18}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *MessageSent) GetRole() string {
@@ -2861,7 +2908,7 @@ type Subscribed struct {
 
 func (x *Subscribed) Reset() {
 	*x = Subscribed{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[19]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2873,7 +2920,7 @@ func (x *Subscribed) String() string {
 func (*Subscribed) ProtoMessage() {}
 
 func (x *Subscribed) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[19]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2886,7 +2933,7 @@ func (x *Subscribed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Subscribed.ProtoReflect.Descriptor instead.
 func (*Subscribed) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{19}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Subscribed) GetTopics() []string {
@@ -2936,7 +2983,7 @@ type Delegated struct {
 
 func (x *Delegated) Reset() {
 	*x = Delegated{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[20]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2948,7 +2995,7 @@ func (x *Delegated) String() string {
 func (*Delegated) ProtoMessage() {}
 
 func (x *Delegated) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[20]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2961,7 +3008,7 @@ func (x *Delegated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delegated.ProtoReflect.Descriptor instead.
 func (*Delegated) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{20}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Delegated) GetDelegationId() string {
@@ -3061,7 +3108,7 @@ type DelegationCancelled struct {
 
 func (x *DelegationCancelled) Reset() {
 	*x = DelegationCancelled{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[21]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3073,7 +3120,7 @@ func (x *DelegationCancelled) String() string {
 func (*DelegationCancelled) ProtoMessage() {}
 
 func (x *DelegationCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[21]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3086,7 +3133,7 @@ func (x *DelegationCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DelegationCancelled.ProtoReflect.Descriptor instead.
 func (*DelegationCancelled) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{21}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DelegationCancelled) GetDelegationId() string {
@@ -3120,7 +3167,7 @@ type BudgetReserved struct {
 
 func (x *BudgetReserved) Reset() {
 	*x = BudgetReserved{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[22]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3132,7 +3179,7 @@ func (x *BudgetReserved) String() string {
 func (*BudgetReserved) ProtoMessage() {}
 
 func (x *BudgetReserved) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[22]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3145,7 +3192,7 @@ func (x *BudgetReserved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetReserved.ProtoReflect.Descriptor instead.
 func (*BudgetReserved) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{22}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *BudgetReserved) GetBudget() *v1.Budget {
@@ -3189,7 +3236,7 @@ type PublishedToMemory struct {
 
 func (x *PublishedToMemory) Reset() {
 	*x = PublishedToMemory{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[23]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3201,7 +3248,7 @@ func (x *PublishedToMemory) String() string {
 func (*PublishedToMemory) ProtoMessage() {}
 
 func (x *PublishedToMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[23]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3214,7 +3261,7 @@ func (x *PublishedToMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PublishedToMemory.ProtoReflect.Descriptor instead.
 func (*PublishedToMemory) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{23}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PublishedToMemory) GetRole() string {
@@ -3251,7 +3298,7 @@ type ItemPublished struct {
 
 func (x *ItemPublished) Reset() {
 	*x = ItemPublished{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[24]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3263,7 +3310,7 @@ func (x *ItemPublished) String() string {
 func (*ItemPublished) ProtoMessage() {}
 
 func (x *ItemPublished) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[24]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3276,7 +3323,7 @@ func (x *ItemPublished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ItemPublished.ProtoReflect.Descriptor instead.
 func (*ItemPublished) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{24}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ItemPublished) GetRole() string {
@@ -3346,7 +3393,7 @@ type ResultReceived struct {
 
 func (x *ResultReceived) Reset() {
 	*x = ResultReceived{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[25]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3358,7 +3405,7 @@ func (x *ResultReceived) String() string {
 func (*ResultReceived) ProtoMessage() {}
 
 func (x *ResultReceived) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[25]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3371,7 +3418,7 @@ func (x *ResultReceived) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResultReceived.ProtoReflect.Descriptor instead.
 func (*ResultReceived) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{25}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ResultReceived) GetRole() string {
@@ -3481,7 +3528,7 @@ type InputRequested struct {
 
 func (x *InputRequested) Reset() {
 	*x = InputRequested{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[26]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3493,7 +3540,7 @@ func (x *InputRequested) String() string {
 func (*InputRequested) ProtoMessage() {}
 
 func (x *InputRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[26]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3506,7 +3553,7 @@ func (x *InputRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputRequested.ProtoReflect.Descriptor instead.
 func (*InputRequested) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{26}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *InputRequested) GetInputId() string {
@@ -3596,16 +3643,14 @@ type ApprovalRequested struct {
 	// The plan that waits, which the result holds.
 	Plan *v1.Plan `protobuf:"bytes,6,opt,name=plan,proto3" json:"plan,omitempty"`
 	// Why that plan is to replace the one in force, if the planner was asked whether it still leads to the goal; else empty.
-	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The breakpoint at which the task is held before its dispatch, such as `task:designer`; empty if a result waits.
-	Breakpoint    string `protobuf:"bytes,73,opt,name=breakpoint,proto3" json:"breakpoint,omitempty"`
+	Reason        string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApprovalRequested) Reset() {
 	*x = ApprovalRequested{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[27]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3617,7 +3662,7 @@ func (x *ApprovalRequested) String() string {
 func (*ApprovalRequested) ProtoMessage() {}
 
 func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[27]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3630,7 +3675,7 @@ func (x *ApprovalRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApprovalRequested.ProtoReflect.Descriptor instead.
 func (*ApprovalRequested) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{27}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ApprovalRequested) GetInputId() string {
@@ -3680,68 +3725,6 @@ func (x *ApprovalRequested) GetReason() string {
 		return x.Reason
 	}
 	return ""
-}
-
-func (x *ApprovalRequested) GetBreakpoint() string {
-	if x != nil {
-		return x.Breakpoint
-	}
-	return ""
-}
-
-// A caller set the breakpoints of the run: these replace all that it had.
-type BreakpointsSet struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The identity that set them, from credentials.
-	Identity string `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
-	// The breakpoints; empty if they were removed.
-	Breakpoints   []*v1.Breakpoint `protobuf:"bytes,2,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BreakpointsSet) Reset() {
-	*x = BreakpointsSet{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[28]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BreakpointsSet) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BreakpointsSet) ProtoMessage() {}
-
-func (x *BreakpointsSet) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[28]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BreakpointsSet.ProtoReflect.Descriptor instead.
-func (*BreakpointsSet) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{28}
-}
-
-func (x *BreakpointsSet) GetIdentity() string {
-	if x != nil {
-		return x.Identity
-	}
-	return ""
-}
-
-func (x *BreakpointsSet) GetBreakpoints() []*v1.Breakpoint {
-	if x != nil {
-		return x.Breakpoints
-	}
-	return nil
 }
 
 // No answer to a question came in time, and its policy was applied. The events after this one say what follows.
@@ -4985,7 +4968,7 @@ var File_archon_api_orchestrator_v1_run_proto protoreflect.FileDescriptor
 
 const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"$archon/api/orchestrator/v1/run.proto\x12\x1aarchon.api.orchestrator.v1\x1a!archon/api/agent/v1/message.proto\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1farchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x95\n" +
+	"$archon/api/orchestrator/v1/run.proto\x12\x1aarchon.api.orchestrator.v1\x1a!archon/api/agent/v1/message.proto\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1farchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb2\n" +
 	"\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
@@ -5015,11 +4998,16 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\x10closed_questions\x18\x16 \x03(\v2$.archon.api.orchestrator.v1.QuestionR\x0fclosedQuestions\x12<\n" +
 	"\aratings\x18\x17 \x03(\v2\".archon.api.orchestrator.v1.RatingR\aratings\x12\x1a\n" +
 	"\bidentity\x18\x18 \x01(\tR\bidentity\x12\x14\n" +
-	"\x05actor\x18\x19 \x01(\tR\x05actor\x12B\n" +
-	"\vbreakpoints\x18I \x03(\v2 .archon.api.common.v1.BreakpointR\vbreakpoints\x1a;\n" +
+	"\x05actor\x18\x19 \x01(\tR\x05actor\x12'\n" +
+	"\x0fdetails_removed\x18\x1a \x01(\bR\x0edetailsRemoved\x126\n" +
+	"\x05marks\x18\x1b \x03(\v2 .archon.api.orchestrator.v1.MarkR\x05marks\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x8d\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"s\n" +
+	"\x04Mark\x12\x1a\n" +
+	"\bidentity\x18\x01 \x01(\tR\bidentity\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x127\n" +
+	"\tmark_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\bmarkTime\"\x8d\x01\n" +
 	"\x06Rating\x12\x1a\n" +
 	"\bidentity\x18\x01 \x01(\tR\bidentity\x12\x14\n" +
 	"\x05stars\x18\x02 \x01(\x05R\x05stars\x12\x18\n" +
@@ -5073,7 +5061,7 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x120\n" +
 	"\x05parts\x18\x02 \x03(\v2\x1a.archon.api.common.v1.PartR\x05parts\x12\x17\n" +
 	"\atask_id\x18\x03 \x01(\tR\x06taskId\x12\x17\n" +
-	"\astep_id\x18\x04 \x01(\tR\x06stepId\"\xdd\x14\n" +
+	"\astep_id\x18\x04 \x01(\tR\x06stepId\"\x86\x14\n" +
 	"\bRunEvent\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12.\n" +
@@ -5114,8 +5102,7 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\fmessage_sent\x18\x1e \x01(\v2'.archon.api.orchestrator.v1.MessageSentH\x00R\vmessageSent\x12H\n" +
 	"\n" +
 	"subscribed\x18\x1f \x01(\v2&.archon.api.orchestrator.v1.SubscribedH\x00R\n" +
-	"subscribed\x12U\n" +
-	"\x0fbreakpoints_set\x18I \x01(\v2*.archon.api.orchestrator.v1.BreakpointsSetH\x00R\x0ebreakpointsSet\x12F\n" +
+	"subscribed\x12F\n" +
 	"\n" +
 	"text_delta\x18( \x01(\v2%.archon.api.orchestrator.v1.TextDeltaH\x00R\ttextDelta\x12I\n" +
 	"\n" +
@@ -5206,7 +5193,7 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\bidentity\x18\x02 \x01(\tR\bidentity\x12\x17\n" +
 	"\aedit_id\x18\x03 \x01(\tR\x06editId\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1c\n" +
-	"\texpansion\x18( \x01(\bR\texpansion\"\xa0\x03\n" +
+	"\texpansion\x18( \x01(\bR\texpansion\"\xef\x02\n" +
 	"\n" +
 	"Dispatched\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x1f\n" +
@@ -5216,8 +5203,7 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\x06budget\x18\x04 \x01(\v2\x1c.archon.api.common.v1.BudgetR\x06budget\x126\n" +
 	"\x14conversation_version\x18\x05 \x01(\x03H\x00R\x13conversationVersion\x88\x01\x01\x12C\n" +
 	"\tplacement\x18\x06 \x01(\v2%.archon.api.orchestrator.v1.PlacementR\tplacement\x12)\n" +
-	"\x10expected_seconds\x18\a \x01(\x01R\x0fexpectedSeconds\x12/\n" +
-	"\x13ignores_breakpoints\x18I \x01(\bR\x12ignoresBreakpointsB\x17\n" +
+	"\x10expected_seconds\x18\a \x01(\x01R\x0fexpectedSecondsB\x17\n" +
 	"\x15_conversation_version\"\x8f\x01\n" +
 	"\tPlacement\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x1a\n" +
@@ -5332,7 +5318,7 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\x04kind\x18\b \x01(\x0e2\".archon.api.common.v1.QuestionKindR\x04kind\x129\n" +
 	"\x05terms\x18\t \x01(\v2#.archon.api.common.v1.QuestionTermsR\x05terms\x12!\n" +
 	"\fsubject_json\x18\n" +
-	" \x01(\tR\vsubjectJson\"\x8a\x03\n" +
+	" \x01(\tR\vsubjectJson\"\xea\x02\n" +
 	"\x11ApprovalRequested\x12\x19\n" +
 	"\binput_id\x18\x01 \x01(\tR\ainputId\x129\n" +
 	"\x05terms\x18\x02 \x01(\v2#.archon.api.common.v1.QuestionTermsR\x05terms\x122\n" +
@@ -5340,13 +5326,7 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\x06result\x18\x04 \x01(\v2*.archon.api.orchestrator.v1.ResultReceivedR\x06result\x12?\n" +
 	"\x05items\x18\x05 \x03(\v2).archon.api.orchestrator.v1.ItemPublishedR\x05items\x12.\n" +
 	"\x04plan\x18\x06 \x01(\v2\x1a.archon.api.common.v1.PlanR\x04plan\x12\x16\n" +
-	"\x06reason\x18\a \x01(\tR\x06reason\x12\x1e\n" +
-	"\n" +
-	"breakpoint\x18I \x01(\tR\n" +
-	"breakpoint\"p\n" +
-	"\x0eBreakpointsSet\x12\x1a\n" +
-	"\bidentity\x18\x01 \x01(\tR\bidentity\x12B\n" +
-	"\vbreakpoints\x18\x02 \x03(\v2 .archon.api.common.v1.BreakpointR\vbreakpoints\"\x9a\x01\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\"\x9a\x01\n" +
 	"\x10QuestionTimedOut\x12\x19\n" +
 	"\binput_id\x18\x01 \x01(\tR\ainputId\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12;\n" +
@@ -5464,34 +5444,34 @@ var file_archon_api_orchestrator_v1_run_proto_msgTypes = make([]protoimpl.Messag
 var file_archon_api_orchestrator_v1_run_proto_goTypes = []any{
 	(Strategy)(0),                 // 0: archon.api.orchestrator.v1.Strategy
 	(*Run)(nil),                   // 1: archon.api.orchestrator.v1.Run
-	(*Rating)(nil),                // 2: archon.api.orchestrator.v1.Rating
-	(*Question)(nil),              // 3: archon.api.orchestrator.v1.Question
-	(*Task)(nil),                  // 4: archon.api.orchestrator.v1.Task
-	(*Answer)(nil),                // 5: archon.api.orchestrator.v1.Answer
-	(*RunEvent)(nil),              // 6: archon.api.orchestrator.v1.RunEvent
-	(*Submitted)(nil),             // 7: archon.api.orchestrator.v1.Submitted
-	(*InterceptionRule)(nil),      // 8: archon.api.orchestrator.v1.InterceptionRule
-	(*SessionContext)(nil),        // 9: archon.api.orchestrator.v1.SessionContext
-	(*Target)(nil),                // 10: archon.api.orchestrator.v1.Target
-	(*Want)(nil),                  // 11: archon.api.orchestrator.v1.Want
-	(*RunStateChanged)(nil),       // 12: archon.api.orchestrator.v1.RunStateChanged
-	(*TaskStateChanged)(nil),      // 13: archon.api.orchestrator.v1.TaskStateChanged
-	(*Planned)(nil),               // 14: archon.api.orchestrator.v1.Planned
-	(*Dispatched)(nil),            // 15: archon.api.orchestrator.v1.Dispatched
-	(*Placement)(nil),             // 16: archon.api.orchestrator.v1.Placement
-	(*PlacementCandidate)(nil),    // 17: archon.api.orchestrator.v1.PlacementCandidate
-	(*InstanceMetrics)(nil),       // 18: archon.api.orchestrator.v1.InstanceMetrics
-	(*MessageSent)(nil),           // 19: archon.api.orchestrator.v1.MessageSent
-	(*Subscribed)(nil),            // 20: archon.api.orchestrator.v1.Subscribed
-	(*Delegated)(nil),             // 21: archon.api.orchestrator.v1.Delegated
-	(*DelegationCancelled)(nil),   // 22: archon.api.orchestrator.v1.DelegationCancelled
-	(*BudgetReserved)(nil),        // 23: archon.api.orchestrator.v1.BudgetReserved
-	(*PublishedToMemory)(nil),     // 24: archon.api.orchestrator.v1.PublishedToMemory
-	(*ItemPublished)(nil),         // 25: archon.api.orchestrator.v1.ItemPublished
-	(*ResultReceived)(nil),        // 26: archon.api.orchestrator.v1.ResultReceived
-	(*InputRequested)(nil),        // 27: archon.api.orchestrator.v1.InputRequested
-	(*ApprovalRequested)(nil),     // 28: archon.api.orchestrator.v1.ApprovalRequested
-	(*BreakpointsSet)(nil),        // 29: archon.api.orchestrator.v1.BreakpointsSet
+	(*Mark)(nil),                  // 2: archon.api.orchestrator.v1.Mark
+	(*Rating)(nil),                // 3: archon.api.orchestrator.v1.Rating
+	(*Question)(nil),              // 4: archon.api.orchestrator.v1.Question
+	(*Task)(nil),                  // 5: archon.api.orchestrator.v1.Task
+	(*Answer)(nil),                // 6: archon.api.orchestrator.v1.Answer
+	(*RunEvent)(nil),              // 7: archon.api.orchestrator.v1.RunEvent
+	(*Submitted)(nil),             // 8: archon.api.orchestrator.v1.Submitted
+	(*InterceptionRule)(nil),      // 9: archon.api.orchestrator.v1.InterceptionRule
+	(*SessionContext)(nil),        // 10: archon.api.orchestrator.v1.SessionContext
+	(*Target)(nil),                // 11: archon.api.orchestrator.v1.Target
+	(*Want)(nil),                  // 12: archon.api.orchestrator.v1.Want
+	(*RunStateChanged)(nil),       // 13: archon.api.orchestrator.v1.RunStateChanged
+	(*TaskStateChanged)(nil),      // 14: archon.api.orchestrator.v1.TaskStateChanged
+	(*Planned)(nil),               // 15: archon.api.orchestrator.v1.Planned
+	(*Dispatched)(nil),            // 16: archon.api.orchestrator.v1.Dispatched
+	(*Placement)(nil),             // 17: archon.api.orchestrator.v1.Placement
+	(*PlacementCandidate)(nil),    // 18: archon.api.orchestrator.v1.PlacementCandidate
+	(*InstanceMetrics)(nil),       // 19: archon.api.orchestrator.v1.InstanceMetrics
+	(*MessageSent)(nil),           // 20: archon.api.orchestrator.v1.MessageSent
+	(*Subscribed)(nil),            // 21: archon.api.orchestrator.v1.Subscribed
+	(*Delegated)(nil),             // 22: archon.api.orchestrator.v1.Delegated
+	(*DelegationCancelled)(nil),   // 23: archon.api.orchestrator.v1.DelegationCancelled
+	(*BudgetReserved)(nil),        // 24: archon.api.orchestrator.v1.BudgetReserved
+	(*PublishedToMemory)(nil),     // 25: archon.api.orchestrator.v1.PublishedToMemory
+	(*ItemPublished)(nil),         // 26: archon.api.orchestrator.v1.ItemPublished
+	(*ResultReceived)(nil),        // 27: archon.api.orchestrator.v1.ResultReceived
+	(*InputRequested)(nil),        // 28: archon.api.orchestrator.v1.InputRequested
+	(*ApprovalRequested)(nil),     // 29: archon.api.orchestrator.v1.ApprovalRequested
 	(*QuestionTimedOut)(nil),      // 30: archon.api.orchestrator.v1.QuestionTimedOut
 	(*InputGiven)(nil),            // 31: archon.api.orchestrator.v1.InputGiven
 	(*RunPaused)(nil),             // 32: archon.api.orchestrator.v1.RunPaused
@@ -5521,88 +5501,87 @@ var file_archon_api_orchestrator_v1_run_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil), // 56: google.protobuf.Timestamp
 	(*v1.Edge)(nil),               // 57: archon.api.common.v1.Edge
 	(*v1.Plan)(nil),               // 58: archon.api.common.v1.Plan
-	(*v1.Breakpoint)(nil),         // 59: archon.api.common.v1.Breakpoint
-	(v1.QuestionKind)(0),          // 60: archon.api.common.v1.QuestionKind
-	(v1.QuestionState)(0),         // 61: archon.api.common.v1.QuestionState
-	(*v1.QuestionTerms)(nil),      // 62: archon.api.common.v1.QuestionTerms
-	(*v1.Resolution)(nil),         // 63: archon.api.common.v1.Resolution
-	(*v1.TaskRef)(nil),            // 64: archon.api.common.v1.TaskRef
-	(*durationpb.Duration)(nil),   // 65: google.protobuf.Duration
-	(*v1.TraceContext)(nil),       // 66: archon.api.common.v1.TraceContext
-	(*v1.Budget)(nil),             // 67: archon.api.common.v1.Budget
-	(*v1.PlanTarget)(nil),         // 68: archon.api.common.v1.PlanTarget
-	(v1.Trigger)(0),               // 69: archon.api.common.v1.Trigger
-	(v1.Severity)(0),              // 70: archon.api.common.v1.Severity
-	(*v1.ContextItem)(nil),        // 71: archon.api.common.v1.ContextItem
-	(*v1.MemoryRef)(nil),          // 72: archon.api.common.v1.MemoryRef
-	(*v11.PeerMessage)(nil),       // 73: archon.api.agent.v1.PeerMessage
-	(v1.PropagationPolicy)(0),     // 74: archon.api.common.v1.PropagationPolicy
-	(v1.TimeoutPolicy)(0),         // 75: archon.api.common.v1.TimeoutPolicy
-	(v1.Decision)(0),              // 76: archon.api.common.v1.Decision
-	(v1.ErrorReason)(0),           // 77: archon.api.common.v1.ErrorReason
+	(v1.QuestionKind)(0),          // 59: archon.api.common.v1.QuestionKind
+	(v1.QuestionState)(0),         // 60: archon.api.common.v1.QuestionState
+	(*v1.QuestionTerms)(nil),      // 61: archon.api.common.v1.QuestionTerms
+	(*v1.Resolution)(nil),         // 62: archon.api.common.v1.Resolution
+	(*v1.TaskRef)(nil),            // 63: archon.api.common.v1.TaskRef
+	(*durationpb.Duration)(nil),   // 64: google.protobuf.Duration
+	(*v1.TraceContext)(nil),       // 65: archon.api.common.v1.TraceContext
+	(*v1.Budget)(nil),             // 66: archon.api.common.v1.Budget
+	(*v1.PlanTarget)(nil),         // 67: archon.api.common.v1.PlanTarget
+	(v1.Trigger)(0),               // 68: archon.api.common.v1.Trigger
+	(v1.Severity)(0),              // 69: archon.api.common.v1.Severity
+	(*v1.ContextItem)(nil),        // 70: archon.api.common.v1.ContextItem
+	(*v1.MemoryRef)(nil),          // 71: archon.api.common.v1.MemoryRef
+	(*v11.PeerMessage)(nil),       // 72: archon.api.agent.v1.PeerMessage
+	(v1.PropagationPolicy)(0),     // 73: archon.api.common.v1.PropagationPolicy
+	(v1.TimeoutPolicy)(0),         // 74: archon.api.common.v1.TimeoutPolicy
+	(v1.Decision)(0),              // 75: archon.api.common.v1.Decision
+	(v1.ErrorReason)(0),           // 76: archon.api.common.v1.ErrorReason
 }
 var file_archon_api_orchestrator_v1_run_proto_depIdxs = []int32{
 	0,   // 0: archon.api.orchestrator.v1.Run.strategy:type_name -> archon.api.orchestrator.v1.Strategy
 	52,  // 1: archon.api.orchestrator.v1.Run.state:type_name -> archon.api.common.v1.TaskState
 	53,  // 2: archon.api.orchestrator.v1.Run.goal:type_name -> archon.api.common.v1.Part
-	4,   // 3: archon.api.orchestrator.v1.Run.tasks:type_name -> archon.api.orchestrator.v1.Task
-	5,   // 4: archon.api.orchestrator.v1.Run.answers:type_name -> archon.api.orchestrator.v1.Answer
+	5,   // 3: archon.api.orchestrator.v1.Run.tasks:type_name -> archon.api.orchestrator.v1.Task
+	6,   // 4: archon.api.orchestrator.v1.Run.answers:type_name -> archon.api.orchestrator.v1.Answer
 	54,  // 5: archon.api.orchestrator.v1.Run.failure:type_name -> archon.api.common.v1.Failure
 	55,  // 6: archon.api.orchestrator.v1.Run.usage:type_name -> archon.api.common.v1.Usage
 	56,  // 7: archon.api.orchestrator.v1.Run.create_time:type_name -> google.protobuf.Timestamp
 	56,  // 8: archon.api.orchestrator.v1.Run.end_time:type_name -> google.protobuf.Timestamp
 	48,  // 9: archon.api.orchestrator.v1.Run.metadata:type_name -> archon.api.orchestrator.v1.Run.MetadataEntry
 	57,  // 10: archon.api.orchestrator.v1.Run.edges:type_name -> archon.api.common.v1.Edge
-	3,   // 11: archon.api.orchestrator.v1.Run.questions:type_name -> archon.api.orchestrator.v1.Question
+	4,   // 11: archon.api.orchestrator.v1.Run.questions:type_name -> archon.api.orchestrator.v1.Question
 	58,  // 12: archon.api.orchestrator.v1.Run.plan:type_name -> archon.api.common.v1.Plan
-	3,   // 13: archon.api.orchestrator.v1.Run.closed_questions:type_name -> archon.api.orchestrator.v1.Question
-	2,   // 14: archon.api.orchestrator.v1.Run.ratings:type_name -> archon.api.orchestrator.v1.Rating
-	59,  // 15: archon.api.orchestrator.v1.Run.breakpoints:type_name -> archon.api.common.v1.Breakpoint
-	56,  // 16: archon.api.orchestrator.v1.Rating.rate_time:type_name -> google.protobuf.Timestamp
-	53,  // 17: archon.api.orchestrator.v1.Question.prompt:type_name -> archon.api.common.v1.Part
-	60,  // 18: archon.api.orchestrator.v1.Question.kind:type_name -> archon.api.common.v1.QuestionKind
-	61,  // 19: archon.api.orchestrator.v1.Question.state:type_name -> archon.api.common.v1.QuestionState
-	62,  // 20: archon.api.orchestrator.v1.Question.terms:type_name -> archon.api.common.v1.QuestionTerms
-	56,  // 21: archon.api.orchestrator.v1.Question.create_time:type_name -> google.protobuf.Timestamp
-	56,  // 22: archon.api.orchestrator.v1.Question.expire_time:type_name -> google.protobuf.Timestamp
-	58,  // 23: archon.api.orchestrator.v1.Question.plan:type_name -> archon.api.common.v1.Plan
-	52,  // 24: archon.api.orchestrator.v1.Task.state:type_name -> archon.api.common.v1.TaskState
-	56,  // 25: archon.api.orchestrator.v1.Task.start_time:type_name -> google.protobuf.Timestamp
-	56,  // 26: archon.api.orchestrator.v1.Task.end_time:type_name -> google.protobuf.Timestamp
-	55,  // 27: archon.api.orchestrator.v1.Task.usage:type_name -> archon.api.common.v1.Usage
-	54,  // 28: archon.api.orchestrator.v1.Task.failure:type_name -> archon.api.common.v1.Failure
-	63,  // 29: archon.api.orchestrator.v1.Task.resolution:type_name -> archon.api.common.v1.Resolution
-	53,  // 30: archon.api.orchestrator.v1.Answer.parts:type_name -> archon.api.common.v1.Part
-	56,  // 31: archon.api.orchestrator.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
-	64,  // 32: archon.api.orchestrator.v1.RunEvent.task:type_name -> archon.api.common.v1.TaskRef
-	7,   // 33: archon.api.orchestrator.v1.RunEvent.submitted:type_name -> archon.api.orchestrator.v1.Submitted
-	12,  // 34: archon.api.orchestrator.v1.RunEvent.run_state:type_name -> archon.api.orchestrator.v1.RunStateChanged
-	13,  // 35: archon.api.orchestrator.v1.RunEvent.task_state:type_name -> archon.api.orchestrator.v1.TaskStateChanged
-	15,  // 36: archon.api.orchestrator.v1.RunEvent.dispatched:type_name -> archon.api.orchestrator.v1.Dispatched
-	21,  // 37: archon.api.orchestrator.v1.RunEvent.delegated:type_name -> archon.api.orchestrator.v1.Delegated
-	24,  // 38: archon.api.orchestrator.v1.RunEvent.published:type_name -> archon.api.orchestrator.v1.PublishedToMemory
-	26,  // 39: archon.api.orchestrator.v1.RunEvent.result:type_name -> archon.api.orchestrator.v1.ResultReceived
-	27,  // 40: archon.api.orchestrator.v1.RunEvent.input_requested:type_name -> archon.api.orchestrator.v1.InputRequested
-	35,  // 41: archon.api.orchestrator.v1.RunEvent.recorded:type_name -> archon.api.orchestrator.v1.Recorded
-	36,  // 42: archon.api.orchestrator.v1.RunEvent.lost:type_name -> archon.api.orchestrator.v1.Lost
-	37,  // 43: archon.api.orchestrator.v1.RunEvent.rejected:type_name -> archon.api.orchestrator.v1.RejectedByInstance
-	38,  // 44: archon.api.orchestrator.v1.RunEvent.discarded:type_name -> archon.api.orchestrator.v1.DiscardedResult
-	39,  // 45: archon.api.orchestrator.v1.RunEvent.cancel_requested:type_name -> archon.api.orchestrator.v1.CancelRequested
-	40,  // 46: archon.api.orchestrator.v1.RunEvent.checkpoint:type_name -> archon.api.orchestrator.v1.CheckpointTaken
-	41,  // 47: archon.api.orchestrator.v1.RunEvent.claimed:type_name -> archon.api.orchestrator.v1.Claimed
-	23,  // 48: archon.api.orchestrator.v1.RunEvent.budget_reserved:type_name -> archon.api.orchestrator.v1.BudgetReserved
-	22,  // 49: archon.api.orchestrator.v1.RunEvent.delegation_cancelled:type_name -> archon.api.orchestrator.v1.DelegationCancelled
-	31,  // 50: archon.api.orchestrator.v1.RunEvent.input_given:type_name -> archon.api.orchestrator.v1.InputGiven
-	32,  // 51: archon.api.orchestrator.v1.RunEvent.paused:type_name -> archon.api.orchestrator.v1.RunPaused
-	33,  // 52: archon.api.orchestrator.v1.RunEvent.resumed:type_name -> archon.api.orchestrator.v1.RunResumed
-	34,  // 53: archon.api.orchestrator.v1.RunEvent.retry:type_name -> archon.api.orchestrator.v1.RetryScheduled
-	25,  // 54: archon.api.orchestrator.v1.RunEvent.item_published:type_name -> archon.api.orchestrator.v1.ItemPublished
-	14,  // 55: archon.api.orchestrator.v1.RunEvent.planned:type_name -> archon.api.orchestrator.v1.Planned
-	28,  // 56: archon.api.orchestrator.v1.RunEvent.approval_requested:type_name -> archon.api.orchestrator.v1.ApprovalRequested
-	30,  // 57: archon.api.orchestrator.v1.RunEvent.question_timed_out:type_name -> archon.api.orchestrator.v1.QuestionTimedOut
-	19,  // 58: archon.api.orchestrator.v1.RunEvent.message_sent:type_name -> archon.api.orchestrator.v1.MessageSent
-	20,  // 59: archon.api.orchestrator.v1.RunEvent.subscribed:type_name -> archon.api.orchestrator.v1.Subscribed
-	29,  // 60: archon.api.orchestrator.v1.RunEvent.breakpoints_set:type_name -> archon.api.orchestrator.v1.BreakpointsSet
+	4,   // 13: archon.api.orchestrator.v1.Run.closed_questions:type_name -> archon.api.orchestrator.v1.Question
+	3,   // 14: archon.api.orchestrator.v1.Run.ratings:type_name -> archon.api.orchestrator.v1.Rating
+	2,   // 15: archon.api.orchestrator.v1.Run.marks:type_name -> archon.api.orchestrator.v1.Mark
+	56,  // 16: archon.api.orchestrator.v1.Mark.mark_time:type_name -> google.protobuf.Timestamp
+	56,  // 17: archon.api.orchestrator.v1.Rating.rate_time:type_name -> google.protobuf.Timestamp
+	53,  // 18: archon.api.orchestrator.v1.Question.prompt:type_name -> archon.api.common.v1.Part
+	59,  // 19: archon.api.orchestrator.v1.Question.kind:type_name -> archon.api.common.v1.QuestionKind
+	60,  // 20: archon.api.orchestrator.v1.Question.state:type_name -> archon.api.common.v1.QuestionState
+	61,  // 21: archon.api.orchestrator.v1.Question.terms:type_name -> archon.api.common.v1.QuestionTerms
+	56,  // 22: archon.api.orchestrator.v1.Question.create_time:type_name -> google.protobuf.Timestamp
+	56,  // 23: archon.api.orchestrator.v1.Question.expire_time:type_name -> google.protobuf.Timestamp
+	58,  // 24: archon.api.orchestrator.v1.Question.plan:type_name -> archon.api.common.v1.Plan
+	52,  // 25: archon.api.orchestrator.v1.Task.state:type_name -> archon.api.common.v1.TaskState
+	56,  // 26: archon.api.orchestrator.v1.Task.start_time:type_name -> google.protobuf.Timestamp
+	56,  // 27: archon.api.orchestrator.v1.Task.end_time:type_name -> google.protobuf.Timestamp
+	55,  // 28: archon.api.orchestrator.v1.Task.usage:type_name -> archon.api.common.v1.Usage
+	54,  // 29: archon.api.orchestrator.v1.Task.failure:type_name -> archon.api.common.v1.Failure
+	62,  // 30: archon.api.orchestrator.v1.Task.resolution:type_name -> archon.api.common.v1.Resolution
+	53,  // 31: archon.api.orchestrator.v1.Answer.parts:type_name -> archon.api.common.v1.Part
+	56,  // 32: archon.api.orchestrator.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
+	63,  // 33: archon.api.orchestrator.v1.RunEvent.task:type_name -> archon.api.common.v1.TaskRef
+	8,   // 34: archon.api.orchestrator.v1.RunEvent.submitted:type_name -> archon.api.orchestrator.v1.Submitted
+	13,  // 35: archon.api.orchestrator.v1.RunEvent.run_state:type_name -> archon.api.orchestrator.v1.RunStateChanged
+	14,  // 36: archon.api.orchestrator.v1.RunEvent.task_state:type_name -> archon.api.orchestrator.v1.TaskStateChanged
+	16,  // 37: archon.api.orchestrator.v1.RunEvent.dispatched:type_name -> archon.api.orchestrator.v1.Dispatched
+	22,  // 38: archon.api.orchestrator.v1.RunEvent.delegated:type_name -> archon.api.orchestrator.v1.Delegated
+	25,  // 39: archon.api.orchestrator.v1.RunEvent.published:type_name -> archon.api.orchestrator.v1.PublishedToMemory
+	27,  // 40: archon.api.orchestrator.v1.RunEvent.result:type_name -> archon.api.orchestrator.v1.ResultReceived
+	28,  // 41: archon.api.orchestrator.v1.RunEvent.input_requested:type_name -> archon.api.orchestrator.v1.InputRequested
+	35,  // 42: archon.api.orchestrator.v1.RunEvent.recorded:type_name -> archon.api.orchestrator.v1.Recorded
+	36,  // 43: archon.api.orchestrator.v1.RunEvent.lost:type_name -> archon.api.orchestrator.v1.Lost
+	37,  // 44: archon.api.orchestrator.v1.RunEvent.rejected:type_name -> archon.api.orchestrator.v1.RejectedByInstance
+	38,  // 45: archon.api.orchestrator.v1.RunEvent.discarded:type_name -> archon.api.orchestrator.v1.DiscardedResult
+	39,  // 46: archon.api.orchestrator.v1.RunEvent.cancel_requested:type_name -> archon.api.orchestrator.v1.CancelRequested
+	40,  // 47: archon.api.orchestrator.v1.RunEvent.checkpoint:type_name -> archon.api.orchestrator.v1.CheckpointTaken
+	41,  // 48: archon.api.orchestrator.v1.RunEvent.claimed:type_name -> archon.api.orchestrator.v1.Claimed
+	24,  // 49: archon.api.orchestrator.v1.RunEvent.budget_reserved:type_name -> archon.api.orchestrator.v1.BudgetReserved
+	23,  // 50: archon.api.orchestrator.v1.RunEvent.delegation_cancelled:type_name -> archon.api.orchestrator.v1.DelegationCancelled
+	31,  // 51: archon.api.orchestrator.v1.RunEvent.input_given:type_name -> archon.api.orchestrator.v1.InputGiven
+	32,  // 52: archon.api.orchestrator.v1.RunEvent.paused:type_name -> archon.api.orchestrator.v1.RunPaused
+	33,  // 53: archon.api.orchestrator.v1.RunEvent.resumed:type_name -> archon.api.orchestrator.v1.RunResumed
+	34,  // 54: archon.api.orchestrator.v1.RunEvent.retry:type_name -> archon.api.orchestrator.v1.RetryScheduled
+	26,  // 55: archon.api.orchestrator.v1.RunEvent.item_published:type_name -> archon.api.orchestrator.v1.ItemPublished
+	15,  // 56: archon.api.orchestrator.v1.RunEvent.planned:type_name -> archon.api.orchestrator.v1.Planned
+	29,  // 57: archon.api.orchestrator.v1.RunEvent.approval_requested:type_name -> archon.api.orchestrator.v1.ApprovalRequested
+	30,  // 58: archon.api.orchestrator.v1.RunEvent.question_timed_out:type_name -> archon.api.orchestrator.v1.QuestionTimedOut
+	20,  // 59: archon.api.orchestrator.v1.RunEvent.message_sent:type_name -> archon.api.orchestrator.v1.MessageSent
+	21,  // 60: archon.api.orchestrator.v1.RunEvent.subscribed:type_name -> archon.api.orchestrator.v1.Subscribed
 	43,  // 61: archon.api.orchestrator.v1.RunEvent.text_delta:type_name -> archon.api.orchestrator.v1.TextDelta
 	46,  // 62: archon.api.orchestrator.v1.RunEvent.tool_event:type_name -> archon.api.orchestrator.v1.ToolActivity
 	45,  // 63: archon.api.orchestrator.v1.RunEvent.thinking_delta:type_name -> archon.api.orchestrator.v1.ThinkingDelta
@@ -5610,87 +5589,86 @@ var file_archon_api_orchestrator_v1_run_proto_depIdxs = []int32{
 	0,   // 65: archon.api.orchestrator.v1.Submitted.strategy:type_name -> archon.api.orchestrator.v1.Strategy
 	53,  // 66: archon.api.orchestrator.v1.Submitted.goal:type_name -> archon.api.common.v1.Part
 	57,  // 67: archon.api.orchestrator.v1.Submitted.edges:type_name -> archon.api.common.v1.Edge
-	65,  // 68: archon.api.orchestrator.v1.Submitted.timeout:type_name -> google.protobuf.Duration
-	66,  // 69: archon.api.orchestrator.v1.Submitted.trace:type_name -> archon.api.common.v1.TraceContext
+	64,  // 68: archon.api.orchestrator.v1.Submitted.timeout:type_name -> google.protobuf.Duration
+	65,  // 69: archon.api.orchestrator.v1.Submitted.trace:type_name -> archon.api.common.v1.TraceContext
 	49,  // 70: archon.api.orchestrator.v1.Submitted.metadata:type_name -> archon.api.orchestrator.v1.Submitted.MetadataEntry
-	67,  // 71: archon.api.orchestrator.v1.Submitted.budget:type_name -> archon.api.common.v1.Budget
-	11,  // 72: archon.api.orchestrator.v1.Submitted.wants:type_name -> archon.api.orchestrator.v1.Want
-	10,  // 73: archon.api.orchestrator.v1.Submitted.targets:type_name -> archon.api.orchestrator.v1.Target
-	9,   // 74: archon.api.orchestrator.v1.Submitted.session_context:type_name -> archon.api.orchestrator.v1.SessionContext
+	66,  // 71: archon.api.orchestrator.v1.Submitted.budget:type_name -> archon.api.common.v1.Budget
+	12,  // 72: archon.api.orchestrator.v1.Submitted.wants:type_name -> archon.api.orchestrator.v1.Want
+	11,  // 73: archon.api.orchestrator.v1.Submitted.targets:type_name -> archon.api.orchestrator.v1.Target
+	10,  // 74: archon.api.orchestrator.v1.Submitted.session_context:type_name -> archon.api.orchestrator.v1.SessionContext
 	54,  // 75: archon.api.orchestrator.v1.Submitted.session_context_failure:type_name -> archon.api.common.v1.Failure
-	65,  // 76: archon.api.orchestrator.v1.Submitted.pause_timeout:type_name -> google.protobuf.Duration
-	68,  // 77: archon.api.orchestrator.v1.Submitted.plan_targets:type_name -> archon.api.common.v1.PlanTarget
-	8,   // 78: archon.api.orchestrator.v1.Submitted.rules:type_name -> archon.api.orchestrator.v1.InterceptionRule
+	64,  // 76: archon.api.orchestrator.v1.Submitted.pause_timeout:type_name -> google.protobuf.Duration
+	67,  // 77: archon.api.orchestrator.v1.Submitted.plan_targets:type_name -> archon.api.common.v1.PlanTarget
+	9,   // 78: archon.api.orchestrator.v1.Submitted.rules:type_name -> archon.api.orchestrator.v1.InterceptionRule
 	42,  // 79: archon.api.orchestrator.v1.Submitted.clock_origin:type_name -> archon.api.orchestrator.v1.ClockOrigin
-	69,  // 80: archon.api.orchestrator.v1.InterceptionRule.trigger:type_name -> archon.api.common.v1.Trigger
-	62,  // 81: archon.api.orchestrator.v1.InterceptionRule.terms:type_name -> archon.api.common.v1.QuestionTerms
-	70,  // 82: archon.api.orchestrator.v1.InterceptionRule.severity_at_least:type_name -> archon.api.common.v1.Severity
-	71,  // 83: archon.api.orchestrator.v1.SessionContext.item:type_name -> archon.api.common.v1.ContextItem
+	68,  // 80: archon.api.orchestrator.v1.InterceptionRule.trigger:type_name -> archon.api.common.v1.Trigger
+	61,  // 81: archon.api.orchestrator.v1.InterceptionRule.terms:type_name -> archon.api.common.v1.QuestionTerms
+	69,  // 82: archon.api.orchestrator.v1.InterceptionRule.severity_at_least:type_name -> archon.api.common.v1.Severity
+	70,  // 83: archon.api.orchestrator.v1.SessionContext.item:type_name -> archon.api.common.v1.ContextItem
 	52,  // 84: archon.api.orchestrator.v1.RunStateChanged.state:type_name -> archon.api.common.v1.TaskState
 	54,  // 85: archon.api.orchestrator.v1.RunStateChanged.failure:type_name -> archon.api.common.v1.Failure
 	52,  // 86: archon.api.orchestrator.v1.TaskStateChanged.state:type_name -> archon.api.common.v1.TaskState
 	54,  // 87: archon.api.orchestrator.v1.TaskStateChanged.failure:type_name -> archon.api.common.v1.Failure
 	58,  // 88: archon.api.orchestrator.v1.Planned.plan:type_name -> archon.api.common.v1.Plan
-	72,  // 89: archon.api.orchestrator.v1.Dispatched.given:type_name -> archon.api.common.v1.MemoryRef
-	67,  // 90: archon.api.orchestrator.v1.Dispatched.budget:type_name -> archon.api.common.v1.Budget
-	16,  // 91: archon.api.orchestrator.v1.Dispatched.placement:type_name -> archon.api.orchestrator.v1.Placement
-	17,  // 92: archon.api.orchestrator.v1.Placement.candidates:type_name -> archon.api.orchestrator.v1.PlacementCandidate
-	18,  // 93: archon.api.orchestrator.v1.PlacementCandidate.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
-	73,  // 94: archon.api.orchestrator.v1.MessageSent.message:type_name -> archon.api.agent.v1.PeerMessage
+	71,  // 89: archon.api.orchestrator.v1.Dispatched.given:type_name -> archon.api.common.v1.MemoryRef
+	66,  // 90: archon.api.orchestrator.v1.Dispatched.budget:type_name -> archon.api.common.v1.Budget
+	17,  // 91: archon.api.orchestrator.v1.Dispatched.placement:type_name -> archon.api.orchestrator.v1.Placement
+	18,  // 92: archon.api.orchestrator.v1.Placement.candidates:type_name -> archon.api.orchestrator.v1.PlacementCandidate
+	19,  // 93: archon.api.orchestrator.v1.PlacementCandidate.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
+	72,  // 94: archon.api.orchestrator.v1.MessageSent.message:type_name -> archon.api.agent.v1.PeerMessage
 	54,  // 95: archon.api.orchestrator.v1.MessageSent.failure:type_name -> archon.api.common.v1.Failure
 	53,  // 96: archon.api.orchestrator.v1.Delegated.input:type_name -> archon.api.common.v1.Part
-	65,  // 97: archon.api.orchestrator.v1.Delegated.timeout:type_name -> google.protobuf.Duration
-	67,  // 98: archon.api.orchestrator.v1.Delegated.budget:type_name -> archon.api.common.v1.Budget
-	66,  // 99: archon.api.orchestrator.v1.Delegated.trace:type_name -> archon.api.common.v1.TraceContext
+	64,  // 97: archon.api.orchestrator.v1.Delegated.timeout:type_name -> google.protobuf.Duration
+	66,  // 98: archon.api.orchestrator.v1.Delegated.budget:type_name -> archon.api.common.v1.Budget
+	65,  // 99: archon.api.orchestrator.v1.Delegated.trace:type_name -> archon.api.common.v1.TraceContext
 	54,  // 100: archon.api.orchestrator.v1.Delegated.failure:type_name -> archon.api.common.v1.Failure
-	67,  // 101: archon.api.orchestrator.v1.BudgetReserved.budget:type_name -> archon.api.common.v1.Budget
+	66,  // 101: archon.api.orchestrator.v1.BudgetReserved.budget:type_name -> archon.api.common.v1.Budget
 	54,  // 102: archon.api.orchestrator.v1.BudgetReserved.failure:type_name -> archon.api.common.v1.Failure
-	72,  // 103: archon.api.orchestrator.v1.PublishedToMemory.ref:type_name -> archon.api.common.v1.MemoryRef
+	71,  // 103: archon.api.orchestrator.v1.PublishedToMemory.ref:type_name -> archon.api.common.v1.MemoryRef
 	53,  // 104: archon.api.orchestrator.v1.ItemPublished.parts:type_name -> archon.api.common.v1.Part
-	74,  // 105: archon.api.orchestrator.v1.ItemPublished.policy:type_name -> archon.api.common.v1.PropagationPolicy
+	73,  // 105: archon.api.orchestrator.v1.ItemPublished.policy:type_name -> archon.api.common.v1.PropagationPolicy
 	50,  // 106: archon.api.orchestrator.v1.ItemPublished.metadata:type_name -> archon.api.orchestrator.v1.ItemPublished.MetadataEntry
 	52,  // 107: archon.api.orchestrator.v1.ResultReceived.state:type_name -> archon.api.common.v1.TaskState
 	53,  // 108: archon.api.orchestrator.v1.ResultReceived.output:type_name -> archon.api.common.v1.Part
 	54,  // 109: archon.api.orchestrator.v1.ResultReceived.failure:type_name -> archon.api.common.v1.Failure
 	55,  // 110: archon.api.orchestrator.v1.ResultReceived.usage:type_name -> archon.api.common.v1.Usage
-	72,  // 111: archon.api.orchestrator.v1.ResultReceived.used:type_name -> archon.api.common.v1.MemoryRef
+	71,  // 111: archon.api.orchestrator.v1.ResultReceived.used:type_name -> archon.api.common.v1.MemoryRef
 	51,  // 112: archon.api.orchestrator.v1.ResultReceived.metadata:type_name -> archon.api.orchestrator.v1.ResultReceived.MetadataEntry
-	63,  // 113: archon.api.orchestrator.v1.ResultReceived.resolution:type_name -> archon.api.common.v1.Resolution
+	62,  // 113: archon.api.orchestrator.v1.ResultReceived.resolution:type_name -> archon.api.common.v1.Resolution
 	53,  // 114: archon.api.orchestrator.v1.InputRequested.prompt:type_name -> archon.api.common.v1.Part
 	55,  // 115: archon.api.orchestrator.v1.InputRequested.usage:type_name -> archon.api.common.v1.Usage
-	60,  // 116: archon.api.orchestrator.v1.InputRequested.kind:type_name -> archon.api.common.v1.QuestionKind
-	62,  // 117: archon.api.orchestrator.v1.InputRequested.terms:type_name -> archon.api.common.v1.QuestionTerms
-	62,  // 118: archon.api.orchestrator.v1.ApprovalRequested.terms:type_name -> archon.api.common.v1.QuestionTerms
+	59,  // 116: archon.api.orchestrator.v1.InputRequested.kind:type_name -> archon.api.common.v1.QuestionKind
+	61,  // 117: archon.api.orchestrator.v1.InputRequested.terms:type_name -> archon.api.common.v1.QuestionTerms
+	61,  // 118: archon.api.orchestrator.v1.ApprovalRequested.terms:type_name -> archon.api.common.v1.QuestionTerms
 	53,  // 119: archon.api.orchestrator.v1.ApprovalRequested.prompt:type_name -> archon.api.common.v1.Part
-	26,  // 120: archon.api.orchestrator.v1.ApprovalRequested.result:type_name -> archon.api.orchestrator.v1.ResultReceived
-	25,  // 121: archon.api.orchestrator.v1.ApprovalRequested.items:type_name -> archon.api.orchestrator.v1.ItemPublished
+	27,  // 120: archon.api.orchestrator.v1.ApprovalRequested.result:type_name -> archon.api.orchestrator.v1.ResultReceived
+	26,  // 121: archon.api.orchestrator.v1.ApprovalRequested.items:type_name -> archon.api.orchestrator.v1.ItemPublished
 	58,  // 122: archon.api.orchestrator.v1.ApprovalRequested.plan:type_name -> archon.api.common.v1.Plan
-	59,  // 123: archon.api.orchestrator.v1.BreakpointsSet.breakpoints:type_name -> archon.api.common.v1.Breakpoint
-	75,  // 124: archon.api.orchestrator.v1.QuestionTimedOut.policy:type_name -> archon.api.common.v1.TimeoutPolicy
-	53,  // 125: archon.api.orchestrator.v1.InputGiven.parts:type_name -> archon.api.common.v1.Part
-	76,  // 126: archon.api.orchestrator.v1.InputGiven.decision:type_name -> archon.api.common.v1.Decision
-	54,  // 127: archon.api.orchestrator.v1.RetryScheduled.failure:type_name -> archon.api.common.v1.Failure
-	56,  // 128: archon.api.orchestrator.v1.RetryScheduled.not_before:type_name -> google.protobuf.Timestamp
-	55,  // 129: archon.api.orchestrator.v1.RetryScheduled.usage:type_name -> archon.api.common.v1.Usage
-	63,  // 130: archon.api.orchestrator.v1.RetryScheduled.resolution:type_name -> archon.api.common.v1.Resolution
-	54,  // 131: archon.api.orchestrator.v1.Lost.failure:type_name -> archon.api.common.v1.Failure
-	54,  // 132: archon.api.orchestrator.v1.RejectedByInstance.failure:type_name -> archon.api.common.v1.Failure
-	56,  // 133: archon.api.orchestrator.v1.RejectedByInstance.not_before:type_name -> google.protobuf.Timestamp
-	77,  // 134: archon.api.orchestrator.v1.DiscardedResult.reason:type_name -> archon.api.common.v1.ErrorReason
-	55,  // 135: archon.api.orchestrator.v1.DiscardedResult.usage:type_name -> archon.api.common.v1.Usage
-	77,  // 136: archon.api.orchestrator.v1.CancelRequested.cause:type_name -> archon.api.common.v1.ErrorReason
-	54,  // 137: archon.api.orchestrator.v1.CancelRequested.failure:type_name -> archon.api.common.v1.Failure
-	42,  // 138: archon.api.orchestrator.v1.Claimed.clock_origin:type_name -> archon.api.orchestrator.v1.ClockOrigin
-	56,  // 139: archon.api.orchestrator.v1.ClockOrigin.time:type_name -> google.protobuf.Timestamp
-	64,  // 140: archon.api.orchestrator.v1.RunRecord.task:type_name -> archon.api.common.v1.TaskRef
-	56,  // 141: archon.api.orchestrator.v1.RunRecord.start_time:type_name -> google.protobuf.Timestamp
-	65,  // 142: archon.api.orchestrator.v1.RunRecord.duration:type_name -> google.protobuf.Duration
-	55,  // 143: archon.api.orchestrator.v1.RunRecord.usage:type_name -> archon.api.common.v1.Usage
-	144, // [144:144] is the sub-list for method output_type
-	144, // [144:144] is the sub-list for method input_type
-	144, // [144:144] is the sub-list for extension type_name
-	144, // [144:144] is the sub-list for extension extendee
-	0,   // [0:144] is the sub-list for field type_name
+	74,  // 123: archon.api.orchestrator.v1.QuestionTimedOut.policy:type_name -> archon.api.common.v1.TimeoutPolicy
+	53,  // 124: archon.api.orchestrator.v1.InputGiven.parts:type_name -> archon.api.common.v1.Part
+	75,  // 125: archon.api.orchestrator.v1.InputGiven.decision:type_name -> archon.api.common.v1.Decision
+	54,  // 126: archon.api.orchestrator.v1.RetryScheduled.failure:type_name -> archon.api.common.v1.Failure
+	56,  // 127: archon.api.orchestrator.v1.RetryScheduled.not_before:type_name -> google.protobuf.Timestamp
+	55,  // 128: archon.api.orchestrator.v1.RetryScheduled.usage:type_name -> archon.api.common.v1.Usage
+	62,  // 129: archon.api.orchestrator.v1.RetryScheduled.resolution:type_name -> archon.api.common.v1.Resolution
+	54,  // 130: archon.api.orchestrator.v1.Lost.failure:type_name -> archon.api.common.v1.Failure
+	54,  // 131: archon.api.orchestrator.v1.RejectedByInstance.failure:type_name -> archon.api.common.v1.Failure
+	56,  // 132: archon.api.orchestrator.v1.RejectedByInstance.not_before:type_name -> google.protobuf.Timestamp
+	76,  // 133: archon.api.orchestrator.v1.DiscardedResult.reason:type_name -> archon.api.common.v1.ErrorReason
+	55,  // 134: archon.api.orchestrator.v1.DiscardedResult.usage:type_name -> archon.api.common.v1.Usage
+	76,  // 135: archon.api.orchestrator.v1.CancelRequested.cause:type_name -> archon.api.common.v1.ErrorReason
+	54,  // 136: archon.api.orchestrator.v1.CancelRequested.failure:type_name -> archon.api.common.v1.Failure
+	42,  // 137: archon.api.orchestrator.v1.Claimed.clock_origin:type_name -> archon.api.orchestrator.v1.ClockOrigin
+	56,  // 138: archon.api.orchestrator.v1.ClockOrigin.time:type_name -> google.protobuf.Timestamp
+	63,  // 139: archon.api.orchestrator.v1.RunRecord.task:type_name -> archon.api.common.v1.TaskRef
+	56,  // 140: archon.api.orchestrator.v1.RunRecord.start_time:type_name -> google.protobuf.Timestamp
+	64,  // 141: archon.api.orchestrator.v1.RunRecord.duration:type_name -> google.protobuf.Duration
+	55,  // 142: archon.api.orchestrator.v1.RunRecord.usage:type_name -> archon.api.common.v1.Usage
+	143, // [143:143] is the sub-list for method output_type
+	143, // [143:143] is the sub-list for method input_type
+	143, // [143:143] is the sub-list for extension type_name
+	143, // [143:143] is the sub-list for extension extendee
+	0,   // [0:143] is the sub-list for field type_name
 }
 
 func init() { file_archon_api_orchestrator_v1_run_proto_init() }
@@ -5698,7 +5676,7 @@ func file_archon_api_orchestrator_v1_run_proto_init() {
 	if File_archon_api_orchestrator_v1_run_proto != nil {
 		return
 	}
-	file_archon_api_orchestrator_v1_run_proto_msgTypes[5].OneofWrappers = []any{
+	file_archon_api_orchestrator_v1_run_proto_msgTypes[6].OneofWrappers = []any{
 		(*RunEvent_Submitted)(nil),
 		(*RunEvent_RunState)(nil),
 		(*RunEvent_TaskState)(nil),
@@ -5726,14 +5704,13 @@ func file_archon_api_orchestrator_v1_run_proto_init() {
 		(*RunEvent_QuestionTimedOut)(nil),
 		(*RunEvent_MessageSent)(nil),
 		(*RunEvent_Subscribed)(nil),
-		(*RunEvent_BreakpointsSet)(nil),
 		(*RunEvent_TextDelta)(nil),
 		(*RunEvent_ToolEvent)(nil),
 		(*RunEvent_ThinkingDelta)(nil),
 		(*RunEvent_ToolArgumentsDelta)(nil),
 	}
-	file_archon_api_orchestrator_v1_run_proto_msgTypes[7].OneofWrappers = []any{}
-	file_archon_api_orchestrator_v1_run_proto_msgTypes[14].OneofWrappers = []any{}
+	file_archon_api_orchestrator_v1_run_proto_msgTypes[8].OneofWrappers = []any{}
+	file_archon_api_orchestrator_v1_run_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -23,6 +23,7 @@ from archon.memory.long_term.context import (
     build_query,
     estimate_tokens,
 )
+from archon.memory.long_term.contradiction import Contradiction, Keep, contradictions, resolve_contradiction
 from archon.memory.long_term.convert import (
     entry_from_proto,
     entry_to_proto,
@@ -195,6 +196,16 @@ class LongTermMemoryClient:
         return await self._update(
             pb.UpdateEntryRequest(entry_id=text(entry_id, "entry_id"), archived=archived), timeout
         )
+
+    async def contradictions(self, filters: Mapping[str, str] | None = None) -> list[Contradiction]:
+        """Returns the open contradictions, the newest first."""
+        return await contradictions(self, filters)
+
+    async def resolve_contradiction(self, entry_id: str, keep: Keep = Keep.BOTH, *, merged: str = "") -> list[str]:
+        """Carries out the owner's decision: keeps the newer entry, the earlier ones or all, or stores `merged` in place
+        of all. Returns the ids of the entries that are left. Raises NotFound, FailedPrecondition if the entry has no
+        open contradiction."""
+        return await resolve_contradiction(self, entry_id, keep, merged)
 
     async def stats(self, *, timeout: float = CALL_TIMEOUT) -> LongTermStats:
         """Returns counts of entries."""

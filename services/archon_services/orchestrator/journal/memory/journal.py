@@ -9,8 +9,10 @@ from archon.errors import AlreadyExists, ArchonError, RequestIdReused
 from archon.history import RecordedStep
 from archon_services.orchestrator.journal.memory.chains import MemoryChains
 from archon_services.orchestrator.journal.memory.daily_usage import MemoryDailyUsage
-from archon_services.orchestrator.journal.memory.track_records import MemoryTrackRecords
+from archon_services.orchestrator.journal.memory.learning import MemoryLearning
+from archon_services.orchestrator.journal.memory.retained import MemoryMarks
 from archon_services.orchestrator.journal.page import PAGE_BYTES, page_of
+from archon_services.orchestrator.journal.retained import DetailedRun
 from archon_services.orchestrator.journal.rows import (
     EndedRun,
     NewRun,
@@ -43,7 +45,7 @@ class _Steps:
     batch_id: str = ""
 
 
-class MemoryJournal(MemoryTrackRecords, MemoryDailyUsage, MemoryChains):
+class MemoryJournal(MemoryLearning, MemoryMarks, MemoryDailyUsage, MemoryChains):
     """Keeps every promise of the port, except to outlive the process."""
 
     durability = "none"
@@ -275,6 +277,17 @@ class MemoryJournal(MemoryTrackRecords, MemoryDailyUsage, MemoryChains):
             and row.revision <= revision
         ][:limit]
 
+    async def detailed_runs(
+        self, ended_before: float, after: tuple[float, str], limit: int, *, revision: int = 1
+    ) -> list[DetailedRun]:
+        due = await self.compactable(ended_before, len(self._rows), revision=revision)
+        rows = sorted((self._rows[run_id] for run_id in due), key=lambda row: (row.ended_at, row.run_id))
+        return [
+            DetailedRun(row.run_id, row.tenant, row.state, row.ended_at, bool(self._marks.get(row.run_id)))
+            for row in rows
+            if (row.ended_at, row.run_id) > after
+        ][:limit]
+
     async def compact(self, run_id: str, summary: bytes) -> None:
         self._rows[run_id] = replace(self._rows[run_id], compacted=True, summary=summary)
         self._stored[run_id] = _Steps()
@@ -286,16 +299,21 @@ class MemoryJournal(MemoryTrackRecords, MemoryDailyUsage, MemoryChains):
         for key, turns in self._turns.items():
             self._turns[key] = [(version, data, min(time, latest)) for version, data, time in turns]
 
-    async def delete(self, ended_before: float, now: float, request_ttl: float) -> int:
+    async def delete(
+        self, ended_before: float, now: float, request_ttl: float, *, turns_before: float | None = None
+    ) -> int:
+        turns_before = ended_before if turns_before is None else turns_before
         deleted = {row.run_id for row in self._rows.values() if 0 < row.ended_at < ended_before}
         for run_id in deleted:
             del self._rows[run_id], self._stored[run_id]
             self._claimed_at.pop(run_id, None)
             self._ratings.pop(run_id, None)
+            self._marks.pop(run_id, None)
+        self._learned_outcomes = {mark for mark in self._learned_outcomes if mark[0] not in deleted}
         self._outbox = {row_id: row for row_id, row in self._outbox.items() if row.run_id not in deleted}
         self._commands = {row_id: row for row_id, row in self._commands.items() if row.run_id not in deleted}
         for key, turns in list(self._turns.items()):
-            self._turns[key] = [turn for turn in turns if turn[2] >= ended_before]
+            self._turns[key] = [turn for turn in turns if turn[2] >= turns_before]
             if not self._turns[key]:
                 del self._turns[key]
         for request, (payload_hash, run_id, expires) in list(self._requests.items()):

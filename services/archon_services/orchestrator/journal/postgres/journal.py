@@ -15,7 +15,9 @@ from archon_services.orchestrator.journal.postgres import statements as sql
 from archon_services.orchestrator.journal.postgres.chains import PostgresChains
 from archon_services.orchestrator.journal.postgres.commit import send_steps
 from archon_services.orchestrator.journal.postgres.daily_usage import PostgresDailyUsage
+from archon_services.orchestrator.journal.postgres.learning import PostgresLearning
 from archon_services.orchestrator.journal.postgres.owners import COMMANDS
+from archon_services.orchestrator.journal.postgres.retained import PostgresRetained
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA
 from archon_services.orchestrator.journal.postgres.track_records import PostgresTrackRecords
 from archon_services.orchestrator.journal.rows import (
@@ -51,7 +53,7 @@ MOST_CONNECTIONS: Final = _OWN + POOL_SIZE
 Result = Outcome | SameRequest
 
 
-class PostgresJournal(PostgresTrackRecords, PostgresDailyUsage, PostgresChains):
+class PostgresJournal(PostgresTrackRecords, PostgresLearning, PostgresRetained, PostgresDailyUsage, PostgresChains):
     """Steps and new runs are each committed in groups over a connection of their own, the rest goes through a small
     pool, one connection listens: eight connections at most, five if the database has no more. Every call ends within
     about 20 seconds, and every error is an ArchonError.
@@ -185,9 +187,12 @@ class PostgresJournal(PostgresTrackRecords, PostgresDailyUsage, PostgresChains):
         await self._connections.fetch(sql.BOUND_ENDS, latest)
         await self._connections.fetch(sql.BOUND_TURNS, latest)
 
-    async def delete(self, ended_before: float, now: float, request_ttl: float) -> int:
+    async def delete(
+        self, ended_before: float, now: float, request_ttl: float, *, turns_before: float | None = None
+    ) -> int:
+        turns_before = ended_before if turns_before is None else turns_before
         await self._connections.fetch(sql.FORGET_REQUESTS, now)
-        await self._connections.fetch(sql.FORGET_TURNS, ended_before)
+        await self._connections.fetch(sql.FORGET_TURNS, turns_before)
         deleted = 0
         while gone := await self._connections.fetch(sql.DELETE, ended_before, now + request_ttl):
             deleted += len(gone)

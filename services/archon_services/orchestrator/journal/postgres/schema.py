@@ -12,7 +12,7 @@ from sqlalchemy import text as sql_text
 from archon_services.postgres.migrations import Schema
 
 SCHEMA: Final = Schema(
-    "archon_journal", folder=Path(__file__).parent / "migrations", head="0008", lock=0x6172_6368_6A6F_7572
+    "archon_journal", folder=Path(__file__).parent / "migrations", head="0009", lock=0x6172_6368_6A6F_7572
 )
 
 metadata: Final = MetaData(schema=SCHEMA.name)
@@ -153,6 +153,30 @@ ratings: Final = Table(
     _text("comment"),
     Column("time", Double, nullable=False),
 )
+
+marks: Final = Table(
+    "marks",
+    metadata,
+    _text("run_id", key=True),
+    _text("identity", key=True),
+    _text("reason"),
+    Column("time", Double, nullable=False),
+)
+
+learned_versions: Final = Table(
+    "learned_versions",
+    metadata,
+    _text("tenant", key=True),
+    _number("version", key=True),
+    Column("time", Double, nullable=False),
+    _bytes("data"),
+)
+
+learned_evidence: Final = Table(
+    "learned_evidence", metadata, _text("tenant", key=True), _number("revision"), _bytes("data")
+)
+
+learned_outcomes: Final = Table("learned_outcomes", metadata, _text("run_id", key=True), _text("source", key=True))
 
 daily_usage: Final = Table(
     "daily_usage",

@@ -93,6 +93,8 @@ WITH gone AS MATERIALIZED (
 ), o AS (DELETE FROM archon_journal.outbox WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
 ), r AS (DELETE FROM archon_journal.records WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
 ), c AS (DELETE FROM archon_journal.commands WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
+), m AS (DELETE FROM archon_journal.marks WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
+), l AS (DELETE FROM archon_journal.learned_outcomes WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone))
 ), a AS (DELETE FROM archon_journal.ratings WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone)))
 DELETE FROM archon_journal.runs WHERE run_id = ANY(ARRAY(SELECT run_id FROM gone)) RETURNING run_id
 """

@@ -35,6 +35,8 @@ from archon_services.orchestrator.journal.sqlite.commit import commit_steps
 from archon_services.orchestrator.journal.sqlite.daily_usage import SqliteDailyUsage
 from archon_services.orchestrator.journal.sqlite.identity import FileIdentity, check_end, check_is_journal
 from archon_services.orchestrator.journal.sqlite.last_commit import LastCommit
+from archon_services.orchestrator.journal.sqlite.learning import SqliteLearning
+from archon_services.orchestrator.journal.sqlite.retained import SqliteRetained
 from archon_services.orchestrator.journal.sqlite.schema import (
     COMPATIBLE_FROM,
     OWN_COLUMNS,
@@ -93,7 +95,7 @@ WHERE ?2 IN ('', scope) AND scope NOT IN (SELECT value FROM json_each(?3)) ORDER
 """
 
 
-class SqliteJournal(SqliteTrackRecords, SqliteDailyUsage, SqliteChains):
+class SqliteJournal(SqliteTrackRecords, SqliteLearning, SqliteRetained, SqliteDailyUsage, SqliteChains):
     """`sync` is `full` (an fsync per commit: survives a power cut) or `normal` (survives kill -9; a power cut may take
     the last commits, but never half of one)."""
 
@@ -411,10 +413,14 @@ class SqliteJournal(SqliteTrackRecords, SqliteDailyUsage, SqliteChains):
 
         await self._write(work)
 
-    async def delete(self, ended_before: float, now: float, request_ttl: float) -> int:
+    async def delete(
+        self, ended_before: float, now: float, request_ttl: float, *, turns_before: float | None = None
+    ) -> int:
+        turns_before = ended_before if turns_before is None else turns_before
+
         def expire(db: sqlite3.Connection) -> None:
             db.execute("DELETE FROM requests WHERE expires_at > 0 AND expires_at < ?", (now,))
-            db.execute("DELETE FROM turns WHERE time < ?", (ended_before,))
+            db.execute("DELETE FROM turns WHERE time < ?", (turns_before,))
             self._forget()  # its run may be among those that are deleted next
 
         await self._write(expire)
@@ -445,7 +451,7 @@ class SqliteJournal(SqliteTrackRecords, SqliteDailyUsage, SqliteChains):
 def _delete_runs(db: sqlite3.Connection, *, which: str, key: object, expires_at: float) -> int:
     """Deletes the runs whose ids `which` selects; `key` is its parameter."""
     db.execute(f"UPDATE requests SET expires_at = ? WHERE run_id IN ({which})", (expires_at, key))
-    for table in ("steps", "records", "outbox", "commands", "ratings"):
+    for table in ("steps", "records", "outbox", "commands", "ratings", "marks", "learned_outcomes"):
         db.execute(f"DELETE FROM {table} WHERE run_id IN ({which})", (key,))
     return db.execute(f"DELETE FROM runs WHERE run_id IN ({which})", (key,)).rowcount
 

@@ -80,6 +80,20 @@ CREATE TABLE IF NOT EXISTS ratings (
   run_id TEXT NOT NULL, identity TEXT NOT NULL, stars INTEGER NOT NULL, comment TEXT NOT NULL, time REAL NOT NULL,
   PRIMARY KEY (run_id, identity)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS marks (
+  run_id TEXT NOT NULL, identity TEXT NOT NULL, reason TEXT NOT NULL, time REAL NOT NULL,
+  PRIMARY KEY (run_id, identity)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS learned_versions (
+  tenant TEXT NOT NULL, version INTEGER NOT NULL, time REAL NOT NULL, data BLOB NOT NULL,
+  PRIMARY KEY (tenant, version)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS learned_evidence (
+  tenant TEXT PRIMARY KEY, revision INTEGER NOT NULL, data BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS learned_outcomes (
+  run_id TEXT NOT NULL, source TEXT NOT NULL, PRIMARY KEY (run_id, source)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS daily_usage (
   day INTEGER NOT NULL, owner TEXT NOT NULL, tenant TEXT NOT NULL, identity TEXT NOT NULL, runs INTEGER NOT NULL,
   bytes INTEGER NOT NULL, tokens INTEGER NOT NULL, micro_usd INTEGER NOT NULL,

@@ -16,7 +16,8 @@ from archon_services.orchestrator.api.converse_stream import ConverseStream
 from archon_services.orchestrator.api.servicer import OrchestratorServicer
 from archon_services.orchestrator.journal import MemoryJournal
 from archon_services.orchestrator.ports import Slot
-from archon_services.orchestrator.retention import DAY, Retention
+from archon_services.orchestrator.retention import Retention
+from archon_services.orchestrator.retention.sweep import DAY
 from archon_services.orchestrator.roles.selection import Participants
 from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.limits import RunLimits

@@ -12,6 +12,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
@@ -56,6 +57,42 @@ FORK_DECISION_EXECUTED: ForkDecision.ValueType  # 3
 FORK_DECISION_SKIPPED: ForkDecision.ValueType  # 4
 """It is not executed, because the answers that are taken over suffice."""
 Global___ForkDecision: _TypeAlias = ForkDecision  # noqa: Y015
+
+class _LearnedOrigin:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LearnedOriginEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LearnedOrigin.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LEARNED_ORIGIN_UNSPECIFIED: _LearnedOrigin.ValueType  # 0
+    """The origin is not set."""
+    LEARNED_ORIGIN_LEARNED: _LearnedOrigin.ValueType  # 1
+    """Outcomes moved weights within the bound of a change without approval."""
+    LEARNED_ORIGIN_PROPOSED: _LearnedOrigin.ValueType  # 2
+    """Outcomes would move a weight beyond that bound: the version is not in use, and waits for a person."""
+    LEARNED_ORIGIN_APPROVED: _LearnedOrigin.ValueType  # 3
+    """A person approved the proposed version before."""
+    LEARNED_ORIGIN_REJECTED: _LearnedOrigin.ValueType  # 4
+    """A person rejected the proposed version before: the weights are the ones that were in use."""
+    LEARNED_ORIGIN_REVERTED: _LearnedOrigin.ValueType  # 5
+    """A person went back to an earlier version."""
+
+class LearnedOrigin(_LearnedOrigin, metaclass=_LearnedOriginEnumTypeWrapper):
+    """Origin of a version of the learned weights."""
+
+LEARNED_ORIGIN_UNSPECIFIED: LearnedOrigin.ValueType  # 0
+"""The origin is not set."""
+LEARNED_ORIGIN_LEARNED: LearnedOrigin.ValueType  # 1
+"""Outcomes moved weights within the bound of a change without approval."""
+LEARNED_ORIGIN_PROPOSED: LearnedOrigin.ValueType  # 2
+"""Outcomes would move a weight beyond that bound: the version is not in use, and waits for a person."""
+LEARNED_ORIGIN_APPROVED: LearnedOrigin.ValueType  # 3
+"""A person approved the proposed version before."""
+LEARNED_ORIGIN_REJECTED: LearnedOrigin.ValueType  # 4
+"""A person rejected the proposed version before: the weights are the ones that were in use."""
+LEARNED_ORIGIN_REVERTED: LearnedOrigin.ValueType  # 5
+"""A person went back to an earlier version."""
+Global___LearnedOrigin: _TypeAlias = LearnedOrigin  # noqa: Y015
 
 @_typing.final
 class SubmitRunRequest(_message.Message):
@@ -1572,3 +1609,314 @@ class QuotaCount(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__limit) -> _WhichOneofReturnType__limit | None: ...
 
 Global___QuotaCount: _TypeAlias = QuotaCount  # noqa: Y015
+
+@_typing.final
+class MarkRunRequest(_message.Message):
+    """Request message for MarkRun."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    REMOVE_FIELD_NUMBER: _builtins.int
+    run_id: _builtins.str
+    """The run to mark."""
+    reason: _builtins.str
+    """Why the run is of interest, at most 4,096 characters; may be empty."""
+    remove: _builtins.bool
+    """True: the mark is removed."""
+    def __init__(
+        self,
+        *,
+        run_id: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        remove: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason", "remove", b"remove", "run_id", b"run_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MarkRunRequest: _TypeAlias = MarkRunRequest  # noqa: Y015
+
+@_typing.final
+class MarkRunResponse(_message.Message):
+    """Response message for MarkRun."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MarkRunResponse: _TypeAlias = MarkRunResponse  # noqa: Y015
+
+@_typing.final
+class LearnedWeight(_message.Message):
+    """One weight of a version."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    ROLE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    OUTCOMES_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """Kind of the subject: role, instance, tool or variant."""
+    role: _builtins.str
+    """The role whose instance, tool or prompt variant it is; the role itself for the kind role."""
+    name: _builtins.str
+    """The instance's id, or the name of the tool or the variant; empty for the kind role."""
+    weight: _builtins.float
+    """The weight, from 0.5 to 2; 1 is neutral."""
+    before: _builtins.float
+    """The weight in the version in use before; 1 if it had none."""
+    outcomes: _builtins.float
+    """Outcomes that the weight follows from; older ones count less."""
+    score: _builtins.float
+    """Mean score of these outcomes, from 0 to 1."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        role: _builtins.str = ...,
+        name: _builtins.str = ...,
+        weight: _builtins.float = ...,
+        before: _builtins.float = ...,
+        outcomes: _builtins.float = ...,
+        score: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before", b"before", "kind", b"kind", "name", b"name", "outcomes", b"outcomes", "role", b"role", "score", b"score", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LearnedWeight: _TypeAlias = LearnedWeight  # noqa: Y015
+
+@_typing.final
+class LearnedVersion(_message.Message):
+    """A version of the learned weights of a tenant. Subjects without a weight have 1."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    ORIGIN_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    OF_VERSION_FIELD_NUMBER: _builtins.int
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
+    IN_USE_FIELD_NUMBER: _builtins.int
+    WEIGHTS_FIELD_NUMBER: _builtins.int
+    version: _builtins.int
+    """Number of the version, from 1."""
+    origin: Global___LearnedOrigin.ValueType
+    """Origin of the version."""
+    of_version: _builtins.int
+    """The version that was approved, rejected or gone back to; 0 if outcomes made this version, or if it went back to the
+    neutral weights of the beginning.
+    """
+    identity: _builtins.str
+    """The identity that approved, rejected or went back; empty if outcomes made the version."""
+    comment: _builtins.str
+    """The comment of that identity."""
+    in_use: _builtins.bool
+    """Whether new runs use this version."""
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was stored."""
+
+    @_builtins.property
+    def weights(self) -> _containers.RepeatedCompositeFieldContainer[Global___LearnedWeight]:
+        """The weights, by kind, role and name."""
+
+    def __init__(
+        self,
+        *,
+        version: _builtins.int = ...,
+        origin: Global___LearnedOrigin.ValueType = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        of_version: _builtins.int = ...,
+        identity: _builtins.str = ...,
+        comment: _builtins.str = ...,
+        in_use: _builtins.bool = ...,
+        weights: _abc.Iterable[Global___LearnedWeight] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["comment", b"comment", "create_time", b"create_time", "identity", b"identity", "in_use", b"in_use", "of_version", b"of_version", "origin", b"origin", "version", b"version", "weights", b"weights"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LearnedVersion: _TypeAlias = LearnedVersion  # noqa: Y015
+
+@_typing.final
+class ListLearnedVersionsRequest(_message.Message):
+    """Request message for ListLearnedVersions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """Maximum number of versions in the response; 0: 100."""
+    page_token: _builtins.str
+    """Token from the previous page; empty for the first page."""
+    def __init__(
+        self,
+        *,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListLearnedVersionsRequest: _TypeAlias = ListLearnedVersionsRequest  # noqa: Y015
+
+@_typing.final
+class ListLearnedVersionsResponse(_message.Message):
+    """Response message for ListLearnedVersions."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    LEARNING_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """Token for the next page; empty on the last page."""
+    learning: _builtins.bool
+    """Whether the orchestrator learns; if not, no version is in use."""
+    @_builtins.property
+    def versions(self) -> _containers.RepeatedCompositeFieldContainer[Global___LearnedVersion]:
+        """Versions, newest first."""
+
+    def __init__(
+        self,
+        *,
+        versions: _abc.Iterable[Global___LearnedVersion] | None = ...,
+        next_page_token: _builtins.str = ...,
+        learning: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["learning", b"learning", "next_page_token", b"next_page_token", "versions", b"versions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListLearnedVersionsResponse: _TypeAlias = ListLearnedVersionsResponse  # noqa: Y015
+
+@_typing.final
+class DecideLearnedVersionRequest(_message.Message):
+    """Request message for DecideLearnedVersion."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    APPROVE_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
+    version: _builtins.int
+    """The proposed version."""
+    approve: _builtins.bool
+    """Whether the proposed weights come into use."""
+    comment: _builtins.str
+    """A comment, at most 4,096 characters."""
+    def __init__(
+        self,
+        *,
+        version: _builtins.int = ...,
+        approve: _builtins.bool = ...,
+        comment: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approve", b"approve", "comment", b"comment", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DecideLearnedVersionRequest: _TypeAlias = DecideLearnedVersionRequest  # noqa: Y015
+
+@_typing.final
+class DecideLearnedVersionResponse(_message.Message):
+    """Response message for DecideLearnedVersion."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def version(self) -> Global___LearnedVersion:
+        """The version that the decision stored."""
+
+    def __init__(
+        self,
+        *,
+        version: Global___LearnedVersion | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DecideLearnedVersionResponse: _TypeAlias = DecideLearnedVersionResponse  # noqa: Y015
+
+@_typing.final
+class RevertLearnedVersionRequest(_message.Message):
+    """Request message for RevertLearnedVersion."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    COMMENT_FIELD_NUMBER: _builtins.int
+    version: _builtins.int
+    """The version to go back to; 0: the neutral weights of the beginning."""
+    comment: _builtins.str
+    """A comment, at most 4,096 characters."""
+    def __init__(
+        self,
+        *,
+        version: _builtins.int = ...,
+        comment: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["comment", b"comment", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RevertLearnedVersionRequest: _TypeAlias = RevertLearnedVersionRequest  # noqa: Y015
+
+@_typing.final
+class RevertLearnedVersionResponse(_message.Message):
+    """Response message for RevertLearnedVersion."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def version(self) -> Global___LearnedVersion:
+        """The version that was stored."""
+
+    def __init__(
+        self,
+        *,
+        version: Global___LearnedVersion | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RevertLearnedVersionResponse: _TypeAlias = RevertLearnedVersionResponse  # noqa: Y015

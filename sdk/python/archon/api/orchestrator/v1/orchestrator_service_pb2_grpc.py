@@ -130,6 +130,26 @@ class OrchestratorServiceStub(object):
                 request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.GetQuotasRequest.SerializeToString,
                 response_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.GetQuotasResponse.FromString,
                 _registered_method=True)
+        self.MarkRun = channel.unary_unary(
+                '/archon.api.orchestrator.v1.OrchestratorService/MarkRun',
+                request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.MarkRunRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.MarkRunResponse.FromString,
+                _registered_method=True)
+        self.ListLearnedVersions = channel.unary_unary(
+                '/archon.api.orchestrator.v1.OrchestratorService/ListLearnedVersions',
+                request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListLearnedVersionsRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListLearnedVersionsResponse.FromString,
+                _registered_method=True)
+        self.DecideLearnedVersion = channel.unary_unary(
+                '/archon.api.orchestrator.v1.OrchestratorService/DecideLearnedVersion',
+                request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.DecideLearnedVersionRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.DecideLearnedVersionResponse.FromString,
+                _registered_method=True)
+        self.RevertLearnedVersion = channel.unary_unary(
+                '/archon.api.orchestrator.v1.OrchestratorService/RevertLearnedVersion',
+                request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.RevertLearnedVersionRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.RevertLearnedVersionResponse.FromString,
+                _registered_method=True)
 
 
 class OrchestratorServiceServicer(object):
@@ -184,7 +204,8 @@ class OrchestratorServiceServicer(object):
 
     def ListRunRecords(self, request, context):
         """Lists the recorded model and tool calls of a run, in order.
-        Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed them), INVALID_ARGUMENT /
+        INVALID_PAGE_TOKEN, UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -328,6 +349,43 @@ class OrchestratorServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def MarkRun(self, request, context):
+        """Marks a run, or removes its marks. A mark says that the run is of interest: the retention's rules can keep the details
+        of marked runs. Called by operators.
+        Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the run has 1,000 marks, or the store
+        is full), UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListLearnedVersions(self, request, context):
+        """Lists the versions of the learned weights of the caller's tenant, newest first. Called by readers.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DecideLearnedVersion(self, request, context):
+        """Approves or rejects the proposed version of the learned weights, which stores another version: the proposed weights,
+        or those that were in use. Called by operators.
+        Fails with NOT_FOUND / UNKNOWN_LEARNED_VERSION, FAILED_PRECONDITION / LEARNED_VERSION_DECIDED (the version does not
+        wait for a decision any more), FAILED_PRECONDITION / LEARNING_OFF, UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RevertLearnedVersion(self, request, context):
+        """Stores a version of the learned weights with exactly the weights and the evidence of an earlier one. A proposed
+        version is rejected thereby. Called by operators.
+        Fails with NOT_FOUND / UNKNOWN_LEARNED_VERSION, FAILED_PRECONDITION / LEARNING_OFF, UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_OrchestratorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -425,6 +483,26 @@ def add_OrchestratorServiceServicer_to_server(servicer, server):
                     servicer.GetQuotas,
                     request_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.GetQuotasRequest.FromString,
                     response_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.GetQuotasResponse.SerializeToString,
+            ),
+            'MarkRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.MarkRun,
+                    request_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.MarkRunRequest.FromString,
+                    response_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.MarkRunResponse.SerializeToString,
+            ),
+            'ListLearnedVersions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLearnedVersions,
+                    request_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListLearnedVersionsRequest.FromString,
+                    response_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListLearnedVersionsResponse.SerializeToString,
+            ),
+            'DecideLearnedVersion': grpc.unary_unary_rpc_method_handler(
+                    servicer.DecideLearnedVersion,
+                    request_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.DecideLearnedVersionRequest.FromString,
+                    response_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.DecideLearnedVersionResponse.SerializeToString,
+            ),
+            'RevertLearnedVersion': grpc.unary_unary_rpc_method_handler(
+                    servicer.RevertLearnedVersion,
+                    request_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.RevertLearnedVersionRequest.FromString,
+                    response_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.RevertLearnedVersionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -941,6 +1019,114 @@ class OrchestratorService(object):
             '/archon.api.orchestrator.v1.OrchestratorService/GetQuotas',
             archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.GetQuotasRequest.SerializeToString,
             archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.GetQuotasResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def MarkRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.orchestrator.v1.OrchestratorService/MarkRun',
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.MarkRunRequest.SerializeToString,
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.MarkRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLearnedVersions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.orchestrator.v1.OrchestratorService/ListLearnedVersions',
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListLearnedVersionsRequest.SerializeToString,
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.ListLearnedVersionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DecideLearnedVersion(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.orchestrator.v1.OrchestratorService/DecideLearnedVersion',
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.DecideLearnedVersionRequest.SerializeToString,
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.DecideLearnedVersionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RevertLearnedVersion(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.orchestrator.v1.OrchestratorService/RevertLearnedVersion',
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.RevertLearnedVersionRequest.SerializeToString,
+            archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2.RevertLearnedVersionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -65,7 +65,8 @@ class OrchestratorServiceStub:
     """
     ListRunRecords: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunRecordsRequest, _orchestrator_service_pb2.ListRunRecordsResponse]
     """Lists the recorded model and tool calls of a run, in order.
-    Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed them), INVALID_ARGUMENT /
+    INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
     ListRunSteps: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunStepsRequest, _orchestrator_service_pb2.ListRunStepsResponse]
     """Lists the steps of a run as the journal holds them, in order, with their links and seals, for verification.
@@ -149,6 +150,27 @@ class OrchestratorServiceStub:
     quotas the list is empty. Called by readers.
     Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
+    MarkRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.MarkRunRequest, _orchestrator_service_pb2.MarkRunResponse]
+    """Marks a run, or removes its marks. A mark says that the run is of interest: the retention's rules can keep the details
+    of marked runs. Called by operators.
+    Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the run has 1,000 marks, or the store
+    is full), UNAVAILABLE.
+    """
+    ListLearnedVersions: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListLearnedVersionsRequest, _orchestrator_service_pb2.ListLearnedVersionsResponse]
+    """Lists the versions of the learned weights of the caller's tenant, newest first. Called by readers.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """
+    DecideLearnedVersion: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.DecideLearnedVersionRequest, _orchestrator_service_pb2.DecideLearnedVersionResponse]
+    """Approves or rejects the proposed version of the learned weights, which stores another version: the proposed weights,
+    or those that were in use. Called by operators.
+    Fails with NOT_FOUND / UNKNOWN_LEARNED_VERSION, FAILED_PRECONDITION / LEARNED_VERSION_DECIDED (the version does not
+    wait for a decision any more), FAILED_PRECONDITION / LEARNING_OFF, UNAVAILABLE.
+    """
+    RevertLearnedVersion: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RevertLearnedVersionRequest, _orchestrator_service_pb2.RevertLearnedVersionResponse]
+    """Stores a version of the learned weights with exactly the weights and the evidence of an earlier one. A proposed
+    version is rejected thereby. Called by operators.
+    Fails with NOT_FOUND / UNKNOWN_LEARNED_VERSION, FAILED_PRECONDITION / LEARNING_OFF, UNAVAILABLE.
+    """
 
 @_typing.type_check_only
 class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
@@ -187,7 +209,8 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     """
     ListRunRecords: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunRecordsRequest, _orchestrator_service_pb2.ListRunRecordsResponse]  # type: ignore[assignment]
     """Lists the recorded model and tool calls of a run, in order.
-    Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed them), INVALID_ARGUMENT /
+    INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
     ListRunSteps: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunStepsRequest, _orchestrator_service_pb2.ListRunStepsResponse]  # type: ignore[assignment]
     """Lists the steps of a run as the journal holds them, in order, with their links and seals, for verification.
@@ -271,6 +294,27 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     quotas the list is empty. Called by readers.
     Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
+    MarkRun: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.MarkRunRequest, _orchestrator_service_pb2.MarkRunResponse]  # type: ignore[assignment]
+    """Marks a run, or removes its marks. A mark says that the run is of interest: the retention's rules can keep the details
+    of marked runs. Called by operators.
+    Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the run has 1,000 marks, or the store
+    is full), UNAVAILABLE.
+    """
+    ListLearnedVersions: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListLearnedVersionsRequest, _orchestrator_service_pb2.ListLearnedVersionsResponse]  # type: ignore[assignment]
+    """Lists the versions of the learned weights of the caller's tenant, newest first. Called by readers.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """
+    DecideLearnedVersion: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.DecideLearnedVersionRequest, _orchestrator_service_pb2.DecideLearnedVersionResponse]  # type: ignore[assignment]
+    """Approves or rejects the proposed version of the learned weights, which stores another version: the proposed weights,
+    or those that were in use. Called by operators.
+    Fails with NOT_FOUND / UNKNOWN_LEARNED_VERSION, FAILED_PRECONDITION / LEARNED_VERSION_DECIDED (the version does not
+    wait for a decision any more), FAILED_PRECONDITION / LEARNING_OFF, UNAVAILABLE.
+    """
+    RevertLearnedVersion: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.RevertLearnedVersionRequest, _orchestrator_service_pb2.RevertLearnedVersionResponse]  # type: ignore[assignment]
+    """Stores a version of the learned weights with exactly the weights and the evidence of an earlier one. A proposed
+    version is rejected thereby. Called by operators.
+    Fails with NOT_FOUND / UNKNOWN_LEARNED_VERSION, FAILED_PRECONDITION / LEARNING_OFF, UNAVAILABLE.
+    """
 
 class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
     """Accepts runs, drives them to their end and reports on them. Called by clients; every replica answers for every run."""
@@ -336,7 +380,8 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.ListRunRecordsResponse, _abc.Awaitable[_orchestrator_service_pb2.ListRunRecordsResponse]]:
         """Lists the recorded model and tool calls of a run, in order.
-        Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed them), INVALID_ARGUMENT /
+        INVALID_PAGE_TOKEN, UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
@@ -503,6 +548,51 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         identities that have used anything today if the caller is an auditor, an admin or a service. Without a file of
         quotas the list is empty. Called by readers.
         Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def MarkRun(
+        self,
+        request: _orchestrator_service_pb2.MarkRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_service_pb2.MarkRunResponse, _abc.Awaitable[_orchestrator_service_pb2.MarkRunResponse]]:
+        """Marks a run, or removes its marks. A mark says that the run is of interest: the retention's rules can keep the details
+        of marked runs. Called by operators.
+        Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the run has 1,000 marks, or the store
+        is full), UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def ListLearnedVersions(
+        self,
+        request: _orchestrator_service_pb2.ListLearnedVersionsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_service_pb2.ListLearnedVersionsResponse, _abc.Awaitable[_orchestrator_service_pb2.ListLearnedVersionsResponse]]:
+        """Lists the versions of the learned weights of the caller's tenant, newest first. Called by readers.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def DecideLearnedVersion(
+        self,
+        request: _orchestrator_service_pb2.DecideLearnedVersionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_service_pb2.DecideLearnedVersionResponse, _abc.Awaitable[_orchestrator_service_pb2.DecideLearnedVersionResponse]]:
+        """Approves or rejects the proposed version of the learned weights, which stores another version: the proposed weights,
+        or those that were in use. Called by operators.
+        Fails with NOT_FOUND / UNKNOWN_LEARNED_VERSION, FAILED_PRECONDITION / LEARNED_VERSION_DECIDED (the version does not
+        wait for a decision any more), FAILED_PRECONDITION / LEARNING_OFF, UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def RevertLearnedVersion(
+        self,
+        request: _orchestrator_service_pb2.RevertLearnedVersionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_service_pb2.RevertLearnedVersionResponse, _abc.Awaitable[_orchestrator_service_pb2.RevertLearnedVersionResponse]]:
+        """Stores a version of the learned weights with exactly the weights and the evidence of an earlier one. A proposed
+        version is rejected thereby. Called by operators.
+        Fails with NOT_FOUND / UNKNOWN_LEARNED_VERSION, FAILED_PRECONDITION / LEARNING_OFF, UNAVAILABLE.
         """
 
 def add_OrchestratorServiceServicer_to_server(servicer: OrchestratorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

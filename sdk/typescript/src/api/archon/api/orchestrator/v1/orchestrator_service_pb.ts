@@ -10,19 +10,19 @@ import type { Failure } from "../../common/v1/failure_pb.js";
 import { file_archon_api_common_v1_failure } from "../../common/v1/failure_pb.js";
 import type { Plan } from "../../common/v1/plan_pb.js";
 import { file_archon_api_common_v1_plan } from "../../common/v1/plan_pb.js";
-import type { Breakpoint, Decision } from "../../common/v1/question_pb.js";
+import type { Decision } from "../../common/v1/question_pb.js";
 import { file_archon_api_common_v1_question } from "../../common/v1/question_pb.js";
 import type { InstanceMetrics, Question, Run, RunEvent, RunRecord, Strategy, Task } from "./run_pb.js";
 import { file_archon_api_orchestrator_v1_run } from "./run_pb.js";
-import type { Duration } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_duration } from "@bufbuild/protobuf/wkt";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file archon/api/orchestrator/v1/orchestrator_service.proto.
  */
 export const file_archon_api_orchestrator_v1_orchestrator_service: GenFile = /*@__PURE__*/
-  fileDesc("CjVhcmNob24vYXBpL29yY2hlc3RyYXRvci92MS9vcmNoZXN0cmF0b3Jfc2VydmljZS5wcm90bxIaYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEi/wUKEFN1Ym1pdFJ1blJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIoCgRnb2FsGAIgAygLMhouYXJjaG9uLmFwaS5jb21tb24udjEuUGFydBINCgVyb2xlcxgDIAMoCRIUCgxjYXBhYmlsaXRpZXMYBCADKAkSNgoIc3RyYXRlZ3kYBSABKA4yJC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdHJhdGVneRISCgpzZXNzaW9uX2lkGAYgASgJEioKB3RpbWVvdXQYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJwoEd2FpdBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIsCgZidWRnZXQYCSABKAsyHC5hcmNob24uYXBpLmNvbW1vbi52MS5CdWRnZXQSTAoIbWV0YWRhdGEYCiADKAsyOi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0Lk1ldGFkYXRhRW50cnkSMQoFdHJhY2UYCyABKAsyIi5hcmNob24uYXBpLmNvbW1vbi52MS5UcmFjZUNvbnRleHQSTAoIdmVyc2lvbnMYDCADKAsyOi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0LlZlcnNpb25zRW50cnkSDwoHcGxhbm5lchgNIAEoCRIXCg9jaGVja19hbGlnbm1lbnQYDiABKAgSEQoJcGxhbl9qc29uGDIgASgJEhQKDHBpbl92ZXJzaW9ucxgzIAEoCBI1CgticmVha3BvaW50cxhJIAMoCzIgLmFyY2hvbi5hcGkuY29tbW9uLnYxLkJyZWFrcG9pbnQaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBGi8KDVZlcnNpb25zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJaChFTdWJtaXRSdW5SZXNwb25zZRIsCgNydW4YASABKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4SFwoPcmVwZWF0ZWRfYmVmb3JlGAIgASgIIkoKD1dhdGNoUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkSEQoJYWZ0ZXJfc2VxGAIgASgDEhQKDGR1cmFibGVfb25seRgDIAEoCCJIChBXYXRjaFJ1blJlc3BvbnNlEjQKBmV2ZW50cxgBIAMoCzIkLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1bkV2ZW50Ih8KDUdldFJ1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJIj4KDkdldFJ1blJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1biJ9Cg9MaXN0UnVuc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkSEgoKc2Vzc2lvbl9pZBgDIAEoCRIvCgZzdGF0ZXMYBCADKA4yHy5hcmNob24uYXBpLmNvbW1vbi52MS5UYXNrU3RhdGUiWgoQTGlzdFJ1bnNSZXNwb25zZRItCgRydW5zGAEgAygLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJcChVMaXN0UnVuUmVjb3Jkc1JlcXVlc3QSDgoGcnVuX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJEgwKBHJvbGUYBCABKAkiaQoWTGlzdFJ1blJlY29yZHNSZXNwb25zZRI2CgdyZWNvcmRzGAEgAygLMiUuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuUmVjb3JkEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJMChNMaXN0UnVuU3RlcHNSZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSKEAQoUTGlzdFJ1blN0ZXBzUmVzcG9uc2USMgoFc3RlcHMYASADKAsyIy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW5TdGVwEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIQCghsYXN0X3NlcRgDIAEoAxINCgVlbmRlZBgEIAEoCCJjCgdSdW5TdGVwEgwKBGJhc2UYASABKAMSEAoIbGFzdF9zZXEYAiABKAMSDAoEZGF0YRgDIAEoDBIOCgZpbnB1dHMYBCABKAwSDAoEbGluaxgFIAEoDBIMCgRzZWFsGAYgASgMIjIKEENhbmNlbFJ1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJEg4KBnJlYXNvbhgCIAEoCSJBChFDYW5jZWxSdW5SZXNwb25zZRIsCgNydW4YASABKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4iowEKDlJlc3BvbmRSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDgoGcnVuX2lkGAIgASgJEhAKCGlucHV0X2lkGAMgASgJEikKBXBhcnRzGAQgAygLMhouYXJjaG9uLmFwaS5jb21tb24udjEuUGFydBIwCghkZWNpc2lvbhgFIAEoDjIeLmFyY2hvbi5hcGkuY29tbW9uLnYxLkRlY2lzaW9uIj8KD1Jlc3BvbmRSZXNwb25zZRIsCgNydW4YASABKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4iPQoUTGlzdFF1ZXN0aW9uc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiaQoVTGlzdFF1ZXN0aW9uc1Jlc3BvbnNlEjcKCXF1ZXN0aW9ucxgBIAMoCzIkLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlF1ZXN0aW9uEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSIhCg9QYXVzZVJ1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJIkAKEFBhdXNlUnVuUmVzcG9uc2USLAoDcnVuGAEgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuIl4KFVNldEJyZWFrcG9pbnRzUmVxdWVzdBIOCgZydW5faWQYASABKAkSNQoLYnJlYWtwb2ludHMYAiADKAsyIC5hcmNob24uYXBpLmNvbW1vbi52MS5CcmVha3BvaW50IkYKFlNldEJyZWFrcG9pbnRzUmVzcG9uc2USLAoDcnVuGAEgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuIiIKEFJlc3VtZVJ1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJIkEKEVJlc3VtZVJ1blJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1biJnCg5QbGFuUnVuUmVxdWVzdBI8CgZzdWJtaXQYASABKAsyLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0EhcKD2Nob29zZV9zdHJhdGVneRgyIAEoCCLuAQoPUGxhblJ1blJlc3BvbnNlEi8KBXRhc2tzGAEgAygLMiAuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuVGFzaxIpCgVlZGdlcxgCIAMoCzIaLmFyY2hvbi5hcGkuY29tbW9uLnYxLkVkZ2USKAoEcGxhbhgyIAEoCzIaLmFyY2hvbi5hcGkuY29tbW9uLnYxLlBsYW4SNgoIc3RyYXRlZ3kYMyABKA4yJC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdHJhdGVneRINCgVyb2xlcxg0IAMoCRIOCgZyZWFzb24YNSABKAkiSgoPRWRpdFBsYW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCRIUCgxleHBlY3RlZF9zZXEYAiABKAMSEQoJcGxhbl9qc29uGAMgASgJIkAKEEVkaXRQbGFuUmVzcG9uc2USLAoDcnVuGAEgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuIpMCCg5Gb3JrUnVuUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEg4KBnJ1bl9pZBgCIAEoCRIRCglhZnRlcl9zZXEYAyABKAMSKAoEZ29hbBgEIAMoCzIaLmFyY2hvbi5hcGkuY29tbW9uLnYxLlBhcnQSDQoFcmVydW4YMiADKAkSQAoOZWRpdGVkX2Fuc3dlcnMYMyADKAsyKC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5FZGl0ZWRBbnN3ZXISPgoNZWRpdGVkX2lucHV0cxg0IAMoCzInLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkVkaXRlZElucHV0Eg8KB2RyeV9ydW4YNSABKAgiRwoMRWRpdGVkQW5zd2VyEgwKBHRhc2sYASABKAkSKQoFcGFydHMYAiADKAsyGi5hcmNob24uYXBpLmNvbW1vbi52MS5QYXJ0IikKC0VkaXRlZElucHV0EgwKBHRhc2sYASABKAkSDAoEdGV4dBgCIAEoCSKNAQoPRm9ya1J1blJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1bhI1CgV0YXNrcxgyIAMoCzImLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkZvcmtlZFRhc2sSFQoNcGxhbl9yZXZpc2lvbhgzIAEoBSLSAQoKRm9ya2VkVGFzaxIPCgd0YXNrX2lkGAEgASgJEgwKBHJvbGUYAiABKAkSDwoHc3RlcF9pZBgDIAEoCRIWCg5wYXJlbnRfdGFza19pZBgEIAEoCRI6CghkZWNpc2lvbhgFIAEoDjIoLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkZvcmtEZWNpc2lvbhIOCgZyZWFzb24YBiABKAkSMAoHYmVjYXVzZRgHIAEoCzIfLmFyY2hvbi5hcGkuY29tbW9uLnYxLk1lbW9yeVJlZiJACg5SYXRlUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkSDQoFc3RhcnMYAiABKAUSDwoHY29tbWVudBgDIAEoCSIRCg9SYXRlUnVuUmVzcG9uc2UiUQoaTGlzdEluc3RhbmNlTWV0cmljc1JlcXVlc3QSDAoEcm9sZRgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJ0ChtMaXN0SW5zdGFuY2VNZXRyaWNzUmVzcG9uc2USPAoHbWV0cmljcxgBIAMoCzIrLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkluc3RhbmNlTWV0cmljcxIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkisQIKD0NvbnZlcnNlUmVxdWVzdBIWCg5jb3JyZWxhdGlvbl9pZBgBIAEoCRI+CgZzdWJtaXQYAiABKAsyLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0SAASPAoFd2F0Y2gYAyABKAsyKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5XYXRjaFJ1blJlcXVlc3RIABI+CgZjYW5jZWwYBCABKAsyLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5DYW5jZWxSdW5SZXF1ZXN0SAASPQoHcmVzcG9uZBgFIAEoCzIqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJlc3BvbmRSZXF1ZXN0SABCCQoHY29tbWFuZCKEAQoQQ29udmVyc2VSZXNwb25zZRI6CgdyZXBsaWVzGAEgAygLMikuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuQ29udmVyc2VSZXBseRI0CgZldmVudHMYAiADKAsyJC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW5FdmVudCKSAQoNQ29udmVyc2VSZXBseRIWCg5jb3JyZWxhdGlvbl9pZBgBIAEoCRIuCgNydW4YAiABKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW5IABIwCgdmYWlsdXJlGAMgASgLMh0uYXJjaG9uLmFwaS5jb21tb24udjEuRmFpbHVyZUgAQgcKBXJlcGx5IjkKEEdldFF1b3Rhc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkikgEKEUdldFF1b3Rhc1Jlc3BvbnNlEjIKBHVzZXMYASADKAsyJC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5RdW90YVVzZRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSMAoNZGF5X3JlbWFpbmluZxgDIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiJ0CghRdW90YVVzZRIOCgZ0ZW5hbnQYASABKAkSEAoIaWRlbnRpdHkYAiABKAkSDgoGd2VpZ2h0GAMgASgBEjYKBmNvdW50cxgEIAMoCzImLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlF1b3RhQ291bnQiRwoKUXVvdGFDb3VudBINCgVxdW90YRgBIAEoCRIMCgR1c2VkGAIgASgBEhIKBWxpbWl0GAMgASgBSACIAQFCCAoGX2xpbWl0KpgBCgxGb3JrRGVjaXNpb24SHQoZRk9SS19ERUNJU0lPTl9VTlNQRUNJRklFRBAAEhgKFEZPUktfREVDSVNJT05fUkVVU0VEEAESGAoURk9SS19ERUNJU0lPTl9FRElURUQQAhIaChZGT1JLX0RFQ0lTSU9OX0VYRUNVVEVEEAMSGQoVRk9SS19ERUNJU0lPTl9TS0lQUEVEEAQymxAKE09yY2hlc3RyYXRvclNlcnZpY2USaAoJU3VibWl0UnVuEiwuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuU3VibWl0UnVuUmVxdWVzdBotLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlN1Ym1pdFJ1blJlc3BvbnNlEmcKCFdhdGNoUnVuEisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuV2F0Y2hSdW5SZXF1ZXN0GiwuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuV2F0Y2hSdW5SZXNwb25zZTABEl8KBkdldFJ1bhIpLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkdldFJ1blJlcXVlc3QaKi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5HZXRSdW5SZXNwb25zZRJlCghMaXN0UnVucxIrLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RSdW5zUmVxdWVzdBosLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RSdW5zUmVzcG9uc2USdwoOTGlzdFJ1blJlY29yZHMSMS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0UnVuUmVjb3Jkc1JlcXVlc3QaMi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0UnVuUmVjb3Jkc1Jlc3BvbnNlEnEKDExpc3RSdW5TdGVwcxIvLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RSdW5TdGVwc1JlcXVlc3QaMC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0UnVuU3RlcHNSZXNwb25zZRJoCglDYW5jZWxSdW4SLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5DYW5jZWxSdW5SZXF1ZXN0Gi0uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuQ2FuY2VsUnVuUmVzcG9uc2USdAoNTGlzdFF1ZXN0aW9ucxIwLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RRdWVzdGlvbnNSZXF1ZXN0GjEuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFF1ZXN0aW9uc1Jlc3BvbnNlEmIKB1Jlc3BvbmQSKi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SZXNwb25kUmVxdWVzdBorLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJlc3BvbmRSZXNwb25zZRJlCghQYXVzZVJ1bhIrLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlBhdXNlUnVuUmVxdWVzdBosLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlBhdXNlUnVuUmVzcG9uc2USaAoJUmVzdW1lUnVuEiwuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmVzdW1lUnVuUmVxdWVzdBotLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJlc3VtZVJ1blJlc3BvbnNlEncKDlNldEJyZWFrcG9pbnRzEjEuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuU2V0QnJlYWtwb2ludHNSZXF1ZXN0GjIuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuU2V0QnJlYWtwb2ludHNSZXNwb25zZRJiCgdQbGFuUnVuEiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUGxhblJ1blJlcXVlc3QaKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5QbGFuUnVuUmVzcG9uc2USZQoIRWRpdFBsYW4SKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5FZGl0UGxhblJlcXVlc3QaLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5FZGl0UGxhblJlc3BvbnNlEmIKB0ZvcmtSdW4SKi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Gb3JrUnVuUmVxdWVzdBorLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkZvcmtSdW5SZXNwb25zZRJiCgdSYXRlUnVuEiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmF0ZVJ1blJlcXVlc3QaKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SYXRlUnVuUmVzcG9uc2UShgEKE0xpc3RJbnN0YW5jZU1ldHJpY3MSNi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0SW5zdGFuY2VNZXRyaWNzUmVxdWVzdBo3LmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RJbnN0YW5jZU1ldHJpY3NSZXNwb25zZRJpCghDb252ZXJzZRIrLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkNvbnZlcnNlUmVxdWVzdBosLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkNvbnZlcnNlUmVzcG9uc2UoATABEmgKCUdldFF1b3RhcxIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkdldFF1b3Rhc1JlcXVlc3QaLS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5HZXRRdW90YXNSZXNwb25zZUJrCh5kZXYuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjFQAVpHZ2l0aHViLmNvbS9hcmNob24tbWVzaC9hcmNob24vc2RrL2dvL2FwaS9vcmNoZXN0cmF0b3IvdjE7b3JjaGVzdHJhdG9ydjFiBnByb3RvMw", [file_archon_api_common_v1_common, file_archon_api_common_v1_failure, file_archon_api_common_v1_plan, file_archon_api_common_v1_question, file_archon_api_orchestrator_v1_run, file_google_protobuf_duration]);
+  fileDesc("CjVhcmNob24vYXBpL29yY2hlc3RyYXRvci92MS9vcmNoZXN0cmF0b3Jfc2VydmljZS5wcm90bxIaYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEiyAUKEFN1Ym1pdFJ1blJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIoCgRnb2FsGAIgAygLMhouYXJjaG9uLmFwaS5jb21tb24udjEuUGFydBINCgVyb2xlcxgDIAMoCRIUCgxjYXBhYmlsaXRpZXMYBCADKAkSNgoIc3RyYXRlZ3kYBSABKA4yJC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdHJhdGVneRISCgpzZXNzaW9uX2lkGAYgASgJEioKB3RpbWVvdXQYByABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJwoEd2FpdBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbhIsCgZidWRnZXQYCSABKAsyHC5hcmNob24uYXBpLmNvbW1vbi52MS5CdWRnZXQSTAoIbWV0YWRhdGEYCiADKAsyOi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0Lk1ldGFkYXRhRW50cnkSMQoFdHJhY2UYCyABKAsyIi5hcmNob24uYXBpLmNvbW1vbi52MS5UcmFjZUNvbnRleHQSTAoIdmVyc2lvbnMYDCADKAsyOi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0LlZlcnNpb25zRW50cnkSDwoHcGxhbm5lchgNIAEoCRIXCg9jaGVja19hbGlnbm1lbnQYDiABKAgSEQoJcGxhbl9qc29uGDIgASgJEhQKDHBpbl92ZXJzaW9ucxgzIAEoCBovCg1NZXRhZGF0YUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEaLwoNVmVyc2lvbnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIloKEVN1Ym1pdFJ1blJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1bhIXCg9yZXBlYXRlZF9iZWZvcmUYAiABKAgiSgoPV2F0Y2hSdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCRIRCglhZnRlcl9zZXEYAiABKAMSFAoMZHVyYWJsZV9vbmx5GAMgASgIIkgKEFdhdGNoUnVuUmVzcG9uc2USNAoGZXZlbnRzGAEgAygLMiQuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuRXZlbnQiHwoNR2V0UnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkiPgoOR2V0UnVuUmVzcG9uc2USLAoDcnVuGAEgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuIn0KD0xpc3RSdW5zUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCRISCgpzZXNzaW9uX2lkGAMgASgJEi8KBnN0YXRlcxgEIAMoDjIfLmFyY2hvbi5hcGkuY29tbW9uLnYxLlRhc2tTdGF0ZSJaChBMaXN0UnVuc1Jlc3BvbnNlEi0KBHJ1bnMYASADKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIlwKFUxpc3RSdW5SZWNvcmRzUmVxdWVzdBIOCgZydW5faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkSDAoEcm9sZRgEIAEoCSJpChZMaXN0UnVuUmVjb3Jkc1Jlc3BvbnNlEjYKB3JlY29yZHMYASADKAsyJS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW5SZWNvcmQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkwKE0xpc3RSdW5TdGVwc1JlcXVlc3QSDgoGcnVuX2lkGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIoQBChRMaXN0UnVuU3RlcHNSZXNwb25zZRIyCgVzdGVwcxgBIAMoCzIjLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1blN0ZXASFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEhAKCGxhc3Rfc2VxGAMgASgDEg0KBWVuZGVkGAQgASgIImMKB1J1blN0ZXASDAoEYmFzZRgBIAEoAxIQCghsYXN0X3NlcRgCIAEoAxIMCgRkYXRhGAMgASgMEg4KBmlucHV0cxgEIAEoDBIMCgRsaW5rGAUgASgMEgwKBHNlYWwYBiABKAwiMgoQQ2FuY2VsUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkSDgoGcmVhc29uGAIgASgJIkEKEUNhbmNlbFJ1blJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1biKjAQoOUmVzcG9uZFJlcXVlc3QSEgoKcmVxdWVzdF9pZBgBIAEoCRIOCgZydW5faWQYAiABKAkSEAoIaW5wdXRfaWQYAyABKAkSKQoFcGFydHMYBCADKAsyGi5hcmNob24uYXBpLmNvbW1vbi52MS5QYXJ0EjAKCGRlY2lzaW9uGAUgASgOMh4uYXJjaG9uLmFwaS5jb21tb24udjEuRGVjaXNpb24iPwoPUmVzcG9uZFJlc3BvbnNlEiwKA3J1bhgBIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1biI9ChRMaXN0UXVlc3Rpb25zUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJpChVMaXN0UXVlc3Rpb25zUmVzcG9uc2USNwoJcXVlc3Rpb25zGAEgAygLMiQuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUXVlc3Rpb24SFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIiEKD1BhdXNlUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkiQAoQUGF1c2VSdW5SZXNwb25zZRIsCgNydW4YASABKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4iIgoQUmVzdW1lUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkiQQoRUmVzdW1lUnVuUmVzcG9uc2USLAoDcnVuGAEgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuImcKDlBsYW5SdW5SZXF1ZXN0EjwKBnN1Ym1pdBgBIAEoCzIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlN1Ym1pdFJ1blJlcXVlc3QSFwoPY2hvb3NlX3N0cmF0ZWd5GDIgASgIIu4BCg9QbGFuUnVuUmVzcG9uc2USLwoFdGFza3MYASADKAsyIC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5UYXNrEikKBWVkZ2VzGAIgAygLMhouYXJjaG9uLmFwaS5jb21tb24udjEuRWRnZRIoCgRwbGFuGDIgASgLMhouYXJjaG9uLmFwaS5jb21tb24udjEuUGxhbhI2CghzdHJhdGVneRgzIAEoDjIkLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlN0cmF0ZWd5Eg0KBXJvbGVzGDQgAygJEg4KBnJlYXNvbhg1IAEoCSJKCg9FZGl0UGxhblJlcXVlc3QSDgoGcnVuX2lkGAEgASgJEhQKDGV4cGVjdGVkX3NlcRgCIAEoAxIRCglwbGFuX2pzb24YAyABKAkiQAoQRWRpdFBsYW5SZXNwb25zZRIsCgNydW4YASABKAsyHy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SdW4ikwIKDkZvcmtSdW5SZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSDgoGcnVuX2lkGAIgASgJEhEKCWFmdGVyX3NlcRgDIAEoAxIoCgRnb2FsGAQgAygLMhouYXJjaG9uLmFwaS5jb21tb24udjEuUGFydBINCgVyZXJ1bhgyIAMoCRJACg5lZGl0ZWRfYW5zd2VycxgzIAMoCzIoLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkVkaXRlZEFuc3dlchI+Cg1lZGl0ZWRfaW5wdXRzGDQgAygLMicuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRWRpdGVkSW5wdXQSDwoHZHJ5X3J1bhg1IAEoCCJHCgxFZGl0ZWRBbnN3ZXISDAoEdGFzaxgBIAEoCRIpCgVwYXJ0cxgCIAMoCzIaLmFyY2hvbi5hcGkuY29tbW9uLnYxLlBhcnQiKQoLRWRpdGVkSW5wdXQSDAoEdGFzaxgBIAEoCRIMCgR0ZXh0GAIgASgJIo0BCg9Gb3JrUnVuUmVzcG9uc2USLAoDcnVuGAEgASgLMh8uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUnVuEjUKBXRhc2tzGDIgAygLMiYuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRm9ya2VkVGFzaxIVCg1wbGFuX3JldmlzaW9uGDMgASgFItIBCgpGb3JrZWRUYXNrEg8KB3Rhc2tfaWQYASABKAkSDAoEcm9sZRgCIAEoCRIPCgdzdGVwX2lkGAMgASgJEhYKDnBhcmVudF90YXNrX2lkGAQgASgJEjoKCGRlY2lzaW9uGAUgASgOMiguYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRm9ya0RlY2lzaW9uEg4KBnJlYXNvbhgGIAEoCRIwCgdiZWNhdXNlGAcgASgLMh8uYXJjaG9uLmFwaS5jb21tb24udjEuTWVtb3J5UmVmIkAKDlJhdGVSdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCRINCgVzdGFycxgCIAEoBRIPCgdjb21tZW50GAMgASgJIhEKD1JhdGVSdW5SZXNwb25zZSJRChpMaXN0SW5zdGFuY2VNZXRyaWNzUmVxdWVzdBIMCgRyb2xlGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJInQKG0xpc3RJbnN0YW5jZU1ldHJpY3NSZXNwb25zZRI8CgdtZXRyaWNzGAEgAygLMisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuSW5zdGFuY2VNZXRyaWNzEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSKxAgoPQ29udmVyc2VSZXF1ZXN0EhYKDmNvcnJlbGF0aW9uX2lkGAEgASgJEj4KBnN1Ym1pdBgCIAEoCzIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlN1Ym1pdFJ1blJlcXVlc3RIABI8CgV3YXRjaBgDIAEoCzIrLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLldhdGNoUnVuUmVxdWVzdEgAEj4KBmNhbmNlbBgEIAEoCzIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkNhbmNlbFJ1blJlcXVlc3RIABI9CgdyZXNwb25kGAUgASgLMiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmVzcG9uZFJlcXVlc3RIAEIJCgdjb21tYW5kIoQBChBDb252ZXJzZVJlc3BvbnNlEjoKB3JlcGxpZXMYASADKAsyKS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Db252ZXJzZVJlcGx5EjQKBmV2ZW50cxgCIAMoCzIkLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1bkV2ZW50IpIBCg1Db252ZXJzZVJlcGx5EhYKDmNvcnJlbGF0aW9uX2lkGAEgASgJEi4KA3J1bhgCIAEoCzIfLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJ1bkgAEjAKB2ZhaWx1cmUYAyABKAsyHS5hcmNob24uYXBpLmNvbW1vbi52MS5GYWlsdXJlSABCBwoFcmVwbHkiOQoQR2V0UXVvdGFzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSKSAQoRR2V0UXVvdGFzUmVzcG9uc2USMgoEdXNlcxgBIAMoCzIkLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlF1b3RhVXNlEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIwCg1kYXlfcmVtYWluaW5nGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uInQKCFF1b3RhVXNlEg4KBnRlbmFudBgBIAEoCRIQCghpZGVudGl0eRgCIAEoCRIOCgZ3ZWlnaHQYAyABKAESNgoGY291bnRzGAQgAygLMiYuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUXVvdGFDb3VudCJHCgpRdW90YUNvdW50Eg0KBXF1b3RhGAEgASgJEgwKBHVzZWQYAiABKAESEgoFbGltaXQYAyABKAFIAIgBAUIICgZfbGltaXQiQAoOTWFya1J1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJEg4KBnJlYXNvbhgCIAEoCRIOCgZyZW1vdmUYAyABKAgiEQoPTWFya1J1blJlc3BvbnNlInoKDUxlYXJuZWRXZWlnaHQSDAoEa2luZBgBIAEoCRIMCgRyb2xlGAIgASgJEgwKBG5hbWUYAyABKAkSDgoGd2VpZ2h0GAQgASgBEg4KBmJlZm9yZRgFIAEoARIQCghvdXRjb21lcxgGIAEoARINCgVzY29yZRgHIAEoASKQAgoOTGVhcm5lZFZlcnNpb24SDwoHdmVyc2lvbhgBIAEoAxI5CgZvcmlnaW4YAiABKA4yKS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MZWFybmVkT3JpZ2luEi8KC2NyZWF0ZV90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpvZl92ZXJzaW9uGAQgASgDEhAKCGlkZW50aXR5GAUgASgJEg8KB2NvbW1lbnQYBiABKAkSDgoGaW5fdXNlGAcgASgIEjoKB3dlaWdodHMYCCADKAsyKS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MZWFybmVkV2VpZ2h0IkMKGkxpc3RMZWFybmVkVmVyc2lvbnNSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJIoYBChtMaXN0TGVhcm5lZFZlcnNpb25zUmVzcG9uc2USPAoIdmVyc2lvbnMYASADKAsyKi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MZWFybmVkVmVyc2lvbhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSEAoIbGVhcm5pbmcYAyABKAgiUAobRGVjaWRlTGVhcm5lZFZlcnNpb25SZXF1ZXN0Eg8KB3ZlcnNpb24YASABKAMSDwoHYXBwcm92ZRgCIAEoCBIPCgdjb21tZW50GAMgASgJIlsKHERlY2lkZUxlYXJuZWRWZXJzaW9uUmVzcG9uc2USOwoHdmVyc2lvbhgBIAEoCzIqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxlYXJuZWRWZXJzaW9uIj8KG1JldmVydExlYXJuZWRWZXJzaW9uUmVxdWVzdBIPCgd2ZXJzaW9uGAEgASgDEg8KB2NvbW1lbnQYAiABKAkiWwocUmV2ZXJ0TGVhcm5lZFZlcnNpb25SZXNwb25zZRI7Cgd2ZXJzaW9uGAEgASgLMiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGVhcm5lZFZlcnNpb24qmAEKDEZvcmtEZWNpc2lvbhIdChlGT1JLX0RFQ0lTSU9OX1VOU1BFQ0lGSUVEEAASGAoURk9SS19ERUNJU0lPTl9SRVVTRUQQARIYChRGT1JLX0RFQ0lTSU9OX0VESVRFRBACEhoKFkZPUktfREVDSVNJT05fRVhFQ1VURUQQAxIZChVGT1JLX0RFQ0lTSU9OX1NLSVBQRUQQBCq/AQoNTGVhcm5lZE9yaWdpbhIeChpMRUFSTkVEX09SSUdJTl9VTlNQRUNJRklFRBAAEhoKFkxFQVJORURfT1JJR0lOX0xFQVJORUQQARIbChdMRUFSTkVEX09SSUdJTl9QUk9QT1NFRBACEhsKF0xFQVJORURfT1JJR0lOX0FQUFJPVkVEEAMSGwoXTEVBUk5FRF9PUklHSU5fUkVKRUNURUQQBBIbChdMRUFSTkVEX09SSUdJTl9SRVZFUlRFRBAFMqcTChNPcmNoZXN0cmF0b3JTZXJ2aWNlEmgKCVN1Ym1pdFJ1bhIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlN1Ym1pdFJ1blJlcXVlc3QaLS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXNwb25zZRJnCghXYXRjaFJ1bhIrLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLldhdGNoUnVuUmVxdWVzdBosLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLldhdGNoUnVuUmVzcG9uc2UwARJfCgZHZXRSdW4SKS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5HZXRSdW5SZXF1ZXN0GiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuR2V0UnVuUmVzcG9uc2USZQoITGlzdFJ1bnMSKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0UnVuc1JlcXVlc3QaLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0UnVuc1Jlc3BvbnNlEncKDkxpc3RSdW5SZWNvcmRzEjEuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFJ1blJlY29yZHNSZXF1ZXN0GjIuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFJ1blJlY29yZHNSZXNwb25zZRJxCgxMaXN0UnVuU3RlcHMSLy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0UnVuU3RlcHNSZXF1ZXN0GjAuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdFJ1blN0ZXBzUmVzcG9uc2USaAoJQ2FuY2VsUnVuEiwuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuQ2FuY2VsUnVuUmVxdWVzdBotLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkNhbmNlbFJ1blJlc3BvbnNlEnQKDUxpc3RRdWVzdGlvbnMSMC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0UXVlc3Rpb25zUmVxdWVzdBoxLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RRdWVzdGlvbnNSZXNwb25zZRJiCgdSZXNwb25kEiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmVzcG9uZFJlcXVlc3QaKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SZXNwb25kUmVzcG9uc2USZQoIUGF1c2VSdW4SKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5QYXVzZVJ1blJlcXVlc3QaLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5QYXVzZVJ1blJlc3BvbnNlEmgKCVJlc3VtZVJ1bhIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJlc3VtZVJ1blJlcXVlc3QaLS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SZXN1bWVSdW5SZXNwb25zZRJiCgdQbGFuUnVuEiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUGxhblJ1blJlcXVlc3QaKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5QbGFuUnVuUmVzcG9uc2USZQoIRWRpdFBsYW4SKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5FZGl0UGxhblJlcXVlc3QaLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5FZGl0UGxhblJlc3BvbnNlEmIKB0ZvcmtSdW4SKi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Gb3JrUnVuUmVxdWVzdBorLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkZvcmtSdW5SZXNwb25zZRJiCgdSYXRlUnVuEiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmF0ZVJ1blJlcXVlc3QaKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SYXRlUnVuUmVzcG9uc2UShgEKE0xpc3RJbnN0YW5jZU1ldHJpY3MSNi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0SW5zdGFuY2VNZXRyaWNzUmVxdWVzdBo3LmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RJbnN0YW5jZU1ldHJpY3NSZXNwb25zZRJpCghDb252ZXJzZRIrLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkNvbnZlcnNlUmVxdWVzdBosLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkNvbnZlcnNlUmVzcG9uc2UoATABEmgKCUdldFF1b3RhcxIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkdldFF1b3Rhc1JlcXVlc3QaLS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5HZXRRdW90YXNSZXNwb25zZRJiCgdNYXJrUnVuEiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTWFya1J1blJlcXVlc3QaKy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5NYXJrUnVuUmVzcG9uc2UShgEKE0xpc3RMZWFybmVkVmVyc2lvbnMSNi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0TGVhcm5lZFZlcnNpb25zUmVxdWVzdBo3LmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RMZWFybmVkVmVyc2lvbnNSZXNwb25zZRKJAQoURGVjaWRlTGVhcm5lZFZlcnNpb24SNy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5EZWNpZGVMZWFybmVkVmVyc2lvblJlcXVlc3QaOC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5EZWNpZGVMZWFybmVkVmVyc2lvblJlc3BvbnNlEokBChRSZXZlcnRMZWFybmVkVmVyc2lvbhI3LmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJldmVydExlYXJuZWRWZXJzaW9uUmVxdWVzdBo4LmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJldmVydExlYXJuZWRWZXJzaW9uUmVzcG9uc2VCawoeZGV2LmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxUAFaR2dpdGh1Yi5jb20vYXJjaG9uLW1lc2gvYXJjaG9uL3Nkay9nby9hcGkvb3JjaGVzdHJhdG9yL3YxO29yY2hlc3RyYXRvcnYxYgZwcm90bzM", [file_archon_api_common_v1_common, file_archon_api_common_v1_failure, file_archon_api_common_v1_plan, file_archon_api_common_v1_question, file_archon_api_orchestrator_v1_run, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * Request message for SubmitRun.
@@ -147,13 +147,6 @@ export type SubmitRunRequest = Message<"archon.api.orchestrator.v1.SubmitRunRequ
    * @generated from field: bool pin_versions = 51;
    */
   pinVersions: boolean;
-
-  /**
-   * The breakpoints that the run begins with, at most 20; for callers that may call PauseRun.
-   *
-   * @generated from field: repeated archon.api.common.v1.Breakpoint breakpoints = 73;
-   */
-  breakpoints: Breakpoint[];
 };
 
 /**
@@ -782,55 +775,6 @@ export const PauseRunResponseSchema: GenMessage<PauseRunResponse> = /*@__PURE__*
   messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 20);
 
 /**
- * Request message for SetBreakpoints.
- *
- * @generated from message archon.api.orchestrator.v1.SetBreakpointsRequest
- */
-export type SetBreakpointsRequest = Message<"archon.api.orchestrator.v1.SetBreakpointsRequest"> & {
-  /**
-   * The run.
-   *
-   * @generated from field: string run_id = 1;
-   */
-  runId: string;
-
-  /**
-   * The breakpoints, at most 20; empty: none.
-   *
-   * @generated from field: repeated archon.api.common.v1.Breakpoint breakpoints = 2;
-   */
-  breakpoints: Breakpoint[];
-};
-
-/**
- * Describes the message archon.api.orchestrator.v1.SetBreakpointsRequest.
- * Use `create(SetBreakpointsRequestSchema)` to create a new message.
- */
-export const SetBreakpointsRequestSchema: GenMessage<SetBreakpointsRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 21);
-
-/**
- * Response message for SetBreakpoints.
- *
- * @generated from message archon.api.orchestrator.v1.SetBreakpointsResponse
- */
-export type SetBreakpointsResponse = Message<"archon.api.orchestrator.v1.SetBreakpointsResponse"> & {
-  /**
-   * The current state of the run.
-   *
-   * @generated from field: archon.api.orchestrator.v1.Run run = 1;
-   */
-  run?: Run | undefined;
-};
-
-/**
- * Describes the message archon.api.orchestrator.v1.SetBreakpointsResponse.
- * Use `create(SetBreakpointsResponseSchema)` to create a new message.
- */
-export const SetBreakpointsResponseSchema: GenMessage<SetBreakpointsResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 22);
-
-/**
  * Request message for ResumeRun.
  *
  * @generated from message archon.api.orchestrator.v1.ResumeRunRequest
@@ -849,7 +793,7 @@ export type ResumeRunRequest = Message<"archon.api.orchestrator.v1.ResumeRunRequ
  * Use `create(ResumeRunRequestSchema)` to create a new message.
  */
 export const ResumeRunRequestSchema: GenMessage<ResumeRunRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 23);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 21);
 
 /**
  * Response message for ResumeRun.
@@ -870,7 +814,7 @@ export type ResumeRunResponse = Message<"archon.api.orchestrator.v1.ResumeRunRes
  * Use `create(ResumeRunResponseSchema)` to create a new message.
  */
 export const ResumeRunResponseSchema: GenMessage<ResumeRunResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 24);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 22);
 
 /**
  * Request message for PlanRun.
@@ -898,7 +842,7 @@ export type PlanRunRequest = Message<"archon.api.orchestrator.v1.PlanRunRequest"
  * Use `create(PlanRunRequestSchema)` to create a new message.
  */
 export const PlanRunRequestSchema: GenMessage<PlanRunRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 25);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 23);
 
 /**
  * Response message for PlanRun.
@@ -954,7 +898,7 @@ export type PlanRunResponse = Message<"archon.api.orchestrator.v1.PlanRunRespons
  * Use `create(PlanRunResponseSchema)` to create a new message.
  */
 export const PlanRunResponseSchema: GenMessage<PlanRunResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 26);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 24);
 
 /**
  * Request message for EditPlan.
@@ -989,7 +933,7 @@ export type EditPlanRequest = Message<"archon.api.orchestrator.v1.EditPlanReques
  * Use `create(EditPlanRequestSchema)` to create a new message.
  */
 export const EditPlanRequestSchema: GenMessage<EditPlanRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 27);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 25);
 
 /**
  * Response message for EditPlan.
@@ -1010,7 +954,7 @@ export type EditPlanResponse = Message<"archon.api.orchestrator.v1.EditPlanRespo
  * Use `create(EditPlanResponseSchema)` to create a new message.
  */
 export const EditPlanResponseSchema: GenMessage<EditPlanResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 28);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 26);
 
 /**
  * Request message for ForkRun.
@@ -1083,7 +1027,7 @@ export type ForkRunRequest = Message<"archon.api.orchestrator.v1.ForkRunRequest"
  * Use `create(ForkRunRequestSchema)` to create a new message.
  */
 export const ForkRunRequestSchema: GenMessage<ForkRunRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 29);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 27);
 
 /**
  * An answer that a caller gives in place of a recorded one.
@@ -1111,7 +1055,7 @@ export type EditedAnswer = Message<"archon.api.orchestrator.v1.EditedAnswer"> & 
  * Use `create(EditedAnswerSchema)` to create a new message.
  */
 export const EditedAnswerSchema: GenMessage<EditedAnswer> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 30);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 28);
 
 /**
  * An input that a caller gives in place of the recorded one.
@@ -1139,7 +1083,7 @@ export type EditedInput = Message<"archon.api.orchestrator.v1.EditedInput"> & {
  * Use `create(EditedInputSchema)` to create a new message.
  */
 export const EditedInputSchema: GenMessage<EditedInput> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 31);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 29);
 
 /**
  * Response message for ForkRun.
@@ -1174,7 +1118,7 @@ export type ForkRunResponse = Message<"archon.api.orchestrator.v1.ForkRunRespons
  * Use `create(ForkRunResponseSchema)` to create a new message.
  */
 export const ForkRunResponseSchema: GenMessage<ForkRunResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 32);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 30);
 
 /**
  * A task of a run that a fork would create.
@@ -1237,7 +1181,7 @@ export type ForkedTask = Message<"archon.api.orchestrator.v1.ForkedTask"> & {
  * Use `create(ForkedTaskSchema)` to create a new message.
  */
 export const ForkedTaskSchema: GenMessage<ForkedTask> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 33);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 31);
 
 /**
  * Request message for RateRun.
@@ -1272,7 +1216,7 @@ export type RateRunRequest = Message<"archon.api.orchestrator.v1.RateRunRequest"
  * Use `create(RateRunRequestSchema)` to create a new message.
  */
 export const RateRunRequestSchema: GenMessage<RateRunRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 34);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 32);
 
 /**
  * Response message for RateRun.
@@ -1287,7 +1231,7 @@ export type RateRunResponse = Message<"archon.api.orchestrator.v1.RateRunRespons
  * Use `create(RateRunResponseSchema)` to create a new message.
  */
 export const RateRunResponseSchema: GenMessage<RateRunResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 35);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 33);
 
 /**
  * Request message for ListInstanceMetrics.
@@ -1322,7 +1266,7 @@ export type ListInstanceMetricsRequest = Message<"archon.api.orchestrator.v1.Lis
  * Use `create(ListInstanceMetricsRequestSchema)` to create a new message.
  */
 export const ListInstanceMetricsRequestSchema: GenMessage<ListInstanceMetricsRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 36);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 34);
 
 /**
  * Response message for ListInstanceMetrics.
@@ -1350,7 +1294,7 @@ export type ListInstanceMetricsResponse = Message<"archon.api.orchestrator.v1.Li
  * Use `create(ListInstanceMetricsResponseSchema)` to create a new message.
  */
 export const ListInstanceMetricsResponseSchema: GenMessage<ListInstanceMetricsResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 37);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 35);
 
 /**
  * Request message for Converse: one command.
@@ -1410,7 +1354,7 @@ export type ConverseRequest = Message<"archon.api.orchestrator.v1.ConverseReques
  * Use `create(ConverseRequestSchema)` to create a new message.
  */
 export const ConverseRequestSchema: GenMessage<ConverseRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 38);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 36);
 
 /**
  * Response message for Converse.
@@ -1438,7 +1382,7 @@ export type ConverseResponse = Message<"archon.api.orchestrator.v1.ConverseRespo
  * Use `create(ConverseResponseSchema)` to create a new message.
  */
 export const ConverseResponseSchema: GenMessage<ConverseResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 39);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 37);
 
 /**
  * The reply to one command, or a failure of a run that the stream follows.
@@ -1482,7 +1426,7 @@ export type ConverseReply = Message<"archon.api.orchestrator.v1.ConverseReply"> 
  * Use `create(ConverseReplySchema)` to create a new message.
  */
 export const ConverseReplySchema: GenMessage<ConverseReply> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 40);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 38);
 
 /**
  * Request message for GetQuotas.
@@ -1510,7 +1454,7 @@ export type GetQuotasRequest = Message<"archon.api.orchestrator.v1.GetQuotasRequ
  * Use `create(GetQuotasRequestSchema)` to create a new message.
  */
 export const GetQuotasRequestSchema: GenMessage<GetQuotasRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 41);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 39);
 
 /**
  * Response message for GetQuotas.
@@ -1545,7 +1489,7 @@ export type GetQuotasResponse = Message<"archon.api.orchestrator.v1.GetQuotasRes
  * Use `create(GetQuotasResponseSchema)` to create a new message.
  */
 export const GetQuotasResponseSchema: GenMessage<GetQuotasResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 42);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 40);
 
 /**
  * The quotas of a tenant, or of an identity in it, and their use.
@@ -1587,7 +1531,7 @@ export type QuotaUse = Message<"archon.api.orchestrator.v1.QuotaUse"> & {
  * Use `create(QuotaUseSchema)` to create a new message.
  */
 export const QuotaUseSchema: GenMessage<QuotaUse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 43);
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 41);
 
 /**
  * The use of one quota.
@@ -1623,7 +1567,359 @@ export type QuotaCount = Message<"archon.api.orchestrator.v1.QuotaCount"> & {
  * Use `create(QuotaCountSchema)` to create a new message.
  */
 export const QuotaCountSchema: GenMessage<QuotaCount> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 42);
+
+/**
+ * Request message for MarkRun.
+ *
+ * @generated from message archon.api.orchestrator.v1.MarkRunRequest
+ */
+export type MarkRunRequest = Message<"archon.api.orchestrator.v1.MarkRunRequest"> & {
+  /**
+   * The run to mark.
+   *
+   * @generated from field: string run_id = 1;
+   */
+  runId: string;
+
+  /**
+   * Why the run is of interest, at most 4,096 characters; may be empty.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * True: the mark is removed.
+   *
+   * @generated from field: bool remove = 3;
+   */
+  remove: boolean;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.MarkRunRequest.
+ * Use `create(MarkRunRequestSchema)` to create a new message.
+ */
+export const MarkRunRequestSchema: GenMessage<MarkRunRequest> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 43);
+
+/**
+ * Response message for MarkRun.
+ *
+ * @generated from message archon.api.orchestrator.v1.MarkRunResponse
+ */
+export type MarkRunResponse = Message<"archon.api.orchestrator.v1.MarkRunResponse"> & {
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.MarkRunResponse.
+ * Use `create(MarkRunResponseSchema)` to create a new message.
+ */
+export const MarkRunResponseSchema: GenMessage<MarkRunResponse> = /*@__PURE__*/
   messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 44);
+
+/**
+ * One weight of a version.
+ *
+ * @generated from message archon.api.orchestrator.v1.LearnedWeight
+ */
+export type LearnedWeight = Message<"archon.api.orchestrator.v1.LearnedWeight"> & {
+  /**
+   * Kind of the subject: role, instance, tool or variant.
+   *
+   * @generated from field: string kind = 1;
+   */
+  kind: string;
+
+  /**
+   * The role whose instance, tool or prompt variant it is; the role itself for the kind role.
+   *
+   * @generated from field: string role = 2;
+   */
+  role: string;
+
+  /**
+   * The instance's id, or the name of the tool or the variant; empty for the kind role.
+   *
+   * @generated from field: string name = 3;
+   */
+  name: string;
+
+  /**
+   * The weight, from 0.5 to 2; 1 is neutral.
+   *
+   * @generated from field: double weight = 4;
+   */
+  weight: number;
+
+  /**
+   * The weight in the version in use before; 1 if it had none.
+   *
+   * @generated from field: double before = 5;
+   */
+  before: number;
+
+  /**
+   * Outcomes that the weight follows from; older ones count less.
+   *
+   * @generated from field: double outcomes = 6;
+   */
+  outcomes: number;
+
+  /**
+   * Mean score of these outcomes, from 0 to 1.
+   *
+   * @generated from field: double score = 7;
+   */
+  score: number;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.LearnedWeight.
+ * Use `create(LearnedWeightSchema)` to create a new message.
+ */
+export const LearnedWeightSchema: GenMessage<LearnedWeight> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 45);
+
+/**
+ * A version of the learned weights of a tenant. Subjects without a weight have 1.
+ *
+ * @generated from message archon.api.orchestrator.v1.LearnedVersion
+ */
+export type LearnedVersion = Message<"archon.api.orchestrator.v1.LearnedVersion"> & {
+  /**
+   * Number of the version, from 1.
+   *
+   * @generated from field: int64 version = 1;
+   */
+  version: bigint;
+
+  /**
+   * Origin of the version.
+   *
+   * @generated from field: archon.api.orchestrator.v1.LearnedOrigin origin = 2;
+   */
+  origin: LearnedOrigin;
+
+  /**
+   * When it was stored.
+   *
+   * @generated from field: google.protobuf.Timestamp create_time = 3;
+   */
+  createTime?: Timestamp | undefined;
+
+  /**
+   * The version that was approved, rejected or gone back to; 0 if outcomes made this version, or if it went back to the
+   * neutral weights of the beginning.
+   *
+   * @generated from field: int64 of_version = 4;
+   */
+  ofVersion: bigint;
+
+  /**
+   * The identity that approved, rejected or went back; empty if outcomes made the version.
+   *
+   * @generated from field: string identity = 5;
+   */
+  identity: string;
+
+  /**
+   * The comment of that identity.
+   *
+   * @generated from field: string comment = 6;
+   */
+  comment: string;
+
+  /**
+   * Whether new runs use this version.
+   *
+   * @generated from field: bool in_use = 7;
+   */
+  inUse: boolean;
+
+  /**
+   * The weights, by kind, role and name.
+   *
+   * @generated from field: repeated archon.api.orchestrator.v1.LearnedWeight weights = 8;
+   */
+  weights: LearnedWeight[];
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.LearnedVersion.
+ * Use `create(LearnedVersionSchema)` to create a new message.
+ */
+export const LearnedVersionSchema: GenMessage<LearnedVersion> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 46);
+
+/**
+ * Request message for ListLearnedVersions.
+ *
+ * @generated from message archon.api.orchestrator.v1.ListLearnedVersionsRequest
+ */
+export type ListLearnedVersionsRequest = Message<"archon.api.orchestrator.v1.ListLearnedVersionsRequest"> & {
+  /**
+   * Maximum number of versions in the response; 0: 100.
+   *
+   * @generated from field: int32 page_size = 1;
+   */
+  pageSize: number;
+
+  /**
+   * Token from the previous page; empty for the first page.
+   *
+   * @generated from field: string page_token = 2;
+   */
+  pageToken: string;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.ListLearnedVersionsRequest.
+ * Use `create(ListLearnedVersionsRequestSchema)` to create a new message.
+ */
+export const ListLearnedVersionsRequestSchema: GenMessage<ListLearnedVersionsRequest> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 47);
+
+/**
+ * Response message for ListLearnedVersions.
+ *
+ * @generated from message archon.api.orchestrator.v1.ListLearnedVersionsResponse
+ */
+export type ListLearnedVersionsResponse = Message<"archon.api.orchestrator.v1.ListLearnedVersionsResponse"> & {
+  /**
+   * Versions, newest first.
+   *
+   * @generated from field: repeated archon.api.orchestrator.v1.LearnedVersion versions = 1;
+   */
+  versions: LearnedVersion[];
+
+  /**
+   * Token for the next page; empty on the last page.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+
+  /**
+   * Whether the orchestrator learns; if not, no version is in use.
+   *
+   * @generated from field: bool learning = 3;
+   */
+  learning: boolean;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.ListLearnedVersionsResponse.
+ * Use `create(ListLearnedVersionsResponseSchema)` to create a new message.
+ */
+export const ListLearnedVersionsResponseSchema: GenMessage<ListLearnedVersionsResponse> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 48);
+
+/**
+ * Request message for DecideLearnedVersion.
+ *
+ * @generated from message archon.api.orchestrator.v1.DecideLearnedVersionRequest
+ */
+export type DecideLearnedVersionRequest = Message<"archon.api.orchestrator.v1.DecideLearnedVersionRequest"> & {
+  /**
+   * The proposed version.
+   *
+   * @generated from field: int64 version = 1;
+   */
+  version: bigint;
+
+  /**
+   * Whether the proposed weights come into use.
+   *
+   * @generated from field: bool approve = 2;
+   */
+  approve: boolean;
+
+  /**
+   * A comment, at most 4,096 characters.
+   *
+   * @generated from field: string comment = 3;
+   */
+  comment: string;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.DecideLearnedVersionRequest.
+ * Use `create(DecideLearnedVersionRequestSchema)` to create a new message.
+ */
+export const DecideLearnedVersionRequestSchema: GenMessage<DecideLearnedVersionRequest> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 49);
+
+/**
+ * Response message for DecideLearnedVersion.
+ *
+ * @generated from message archon.api.orchestrator.v1.DecideLearnedVersionResponse
+ */
+export type DecideLearnedVersionResponse = Message<"archon.api.orchestrator.v1.DecideLearnedVersionResponse"> & {
+  /**
+   * The version that the decision stored.
+   *
+   * @generated from field: archon.api.orchestrator.v1.LearnedVersion version = 1;
+   */
+  version?: LearnedVersion | undefined;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.DecideLearnedVersionResponse.
+ * Use `create(DecideLearnedVersionResponseSchema)` to create a new message.
+ */
+export const DecideLearnedVersionResponseSchema: GenMessage<DecideLearnedVersionResponse> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 50);
+
+/**
+ * Request message for RevertLearnedVersion.
+ *
+ * @generated from message archon.api.orchestrator.v1.RevertLearnedVersionRequest
+ */
+export type RevertLearnedVersionRequest = Message<"archon.api.orchestrator.v1.RevertLearnedVersionRequest"> & {
+  /**
+   * The version to go back to; 0: the neutral weights of the beginning.
+   *
+   * @generated from field: int64 version = 1;
+   */
+  version: bigint;
+
+  /**
+   * A comment, at most 4,096 characters.
+   *
+   * @generated from field: string comment = 2;
+   */
+  comment: string;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.RevertLearnedVersionRequest.
+ * Use `create(RevertLearnedVersionRequestSchema)` to create a new message.
+ */
+export const RevertLearnedVersionRequestSchema: GenMessage<RevertLearnedVersionRequest> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 51);
+
+/**
+ * Response message for RevertLearnedVersion.
+ *
+ * @generated from message archon.api.orchestrator.v1.RevertLearnedVersionResponse
+ */
+export type RevertLearnedVersionResponse = Message<"archon.api.orchestrator.v1.RevertLearnedVersionResponse"> & {
+  /**
+   * The version that was stored.
+   *
+   * @generated from field: archon.api.orchestrator.v1.LearnedVersion version = 1;
+   */
+  version?: LearnedVersion | undefined;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.RevertLearnedVersionResponse.
+ * Use `create(RevertLearnedVersionResponseSchema)` to create a new message.
+ */
+export const RevertLearnedVersionResponseSchema: GenMessage<RevertLearnedVersionResponse> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_orchestrator_service, 52);
 
 /**
  * What a fork does with a task.
@@ -1672,6 +1968,61 @@ export enum ForkDecision {
  */
 export const ForkDecisionSchema: GenEnum<ForkDecision> = /*@__PURE__*/
   enumDesc(file_archon_api_orchestrator_v1_orchestrator_service, 0);
+
+/**
+ * Origin of a version of the learned weights.
+ *
+ * @generated from enum archon.api.orchestrator.v1.LearnedOrigin
+ */
+export enum LearnedOrigin {
+  /**
+   * The origin is not set.
+   *
+   * @generated from enum value: LEARNED_ORIGIN_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Outcomes moved weights within the bound of a change without approval.
+   *
+   * @generated from enum value: LEARNED_ORIGIN_LEARNED = 1;
+   */
+  LEARNED = 1,
+
+  /**
+   * Outcomes would move a weight beyond that bound: the version is not in use, and waits for a person.
+   *
+   * @generated from enum value: LEARNED_ORIGIN_PROPOSED = 2;
+   */
+  PROPOSED = 2,
+
+  /**
+   * A person approved the proposed version before.
+   *
+   * @generated from enum value: LEARNED_ORIGIN_APPROVED = 3;
+   */
+  APPROVED = 3,
+
+  /**
+   * A person rejected the proposed version before: the weights are the ones that were in use.
+   *
+   * @generated from enum value: LEARNED_ORIGIN_REJECTED = 4;
+   */
+  REJECTED = 4,
+
+  /**
+   * A person went back to an earlier version.
+   *
+   * @generated from enum value: LEARNED_ORIGIN_REVERTED = 5;
+   */
+  REVERTED = 5,
+}
+
+/**
+ * Describes the enum archon.api.orchestrator.v1.LearnedOrigin.
+ */
+export const LearnedOriginSchema: GenEnum<LearnedOrigin> = /*@__PURE__*/
+  enumDesc(file_archon_api_orchestrator_v1_orchestrator_service, 1);
 
 /**
  * Accepts runs, drives them to their end and reports on them. Called by clients; every replica answers for every run.
@@ -1739,7 +2090,8 @@ export const OrchestratorService: GenService<{
   },
   /**
    * Lists the recorded model and tool calls of a run, in order.
-   * Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+   * Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed them), INVALID_ARGUMENT /
+   * INVALID_PAGE_TOKEN, UNAVAILABLE.
    *
    * @generated from rpc archon.api.orchestrator.v1.OrchestratorService.ListRunRecords
    */
@@ -1824,20 +2176,6 @@ export const OrchestratorService: GenService<{
     methodKind: "unary";
     input: typeof ResumeRunRequestSchema;
     output: typeof ResumeRunResponseSchema;
-  },
-  /**
-   * Sets the breakpoints of a run: they replace all that it has. An open question of a breakpoint stays open. Attempts in
-   * progress hold at breakpoints of TOOL and MODEL from their next dispatch on. Called by callers that may pause the run.
-   * Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), INVALID_ARGUMENT (a point without its
-   * name, or too many), PERMISSION_DENIED (the caller may not call PauseRun), RESOURCE_EXHAUSTED (as CancelRun),
-   * UNAVAILABLE, UNIMPLEMENTED.
-   *
-   * @generated from rpc archon.api.orchestrator.v1.OrchestratorService.SetBreakpoints
-   */
-  setBreakpoints: {
-    methodKind: "unary";
-    input: typeof SetBreakpointsRequestSchema;
-    output: typeof SetBreakpointsResponseSchema;
   },
   /**
    * Returns the tasks that a submit would create, without creating a run. With strategy PLAN an instance of the planner
@@ -1927,6 +2265,55 @@ export const OrchestratorService: GenService<{
     methodKind: "unary";
     input: typeof GetQuotasRequestSchema;
     output: typeof GetQuotasResponseSchema;
+  },
+  /**
+   * Marks a run, or removes its marks. A mark says that the run is of interest: the retention's rules can keep the details
+   * of marked runs. Called by operators.
+   * Fails with NOT_FOUND / UNKNOWN_RUN, INVALID_ARGUMENT, RESOURCE_EXHAUSTED (the run has 1,000 marks, or the store
+   * is full), UNAVAILABLE.
+   *
+   * @generated from rpc archon.api.orchestrator.v1.OrchestratorService.MarkRun
+   */
+  markRun: {
+    methodKind: "unary";
+    input: typeof MarkRunRequestSchema;
+    output: typeof MarkRunResponseSchema;
+  },
+  /**
+   * Lists the versions of the learned weights of the caller's tenant, newest first. Called by readers.
+   * Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+   *
+   * @generated from rpc archon.api.orchestrator.v1.OrchestratorService.ListLearnedVersions
+   */
+  listLearnedVersions: {
+    methodKind: "unary";
+    input: typeof ListLearnedVersionsRequestSchema;
+    output: typeof ListLearnedVersionsResponseSchema;
+  },
+  /**
+   * Approves or rejects the proposed version of the learned weights, which stores another version: the proposed weights,
+   * or those that were in use. Called by operators.
+   * Fails with NOT_FOUND / UNKNOWN_LEARNED_VERSION, FAILED_PRECONDITION / LEARNED_VERSION_DECIDED (the version does not
+   * wait for a decision any more), FAILED_PRECONDITION / LEARNING_OFF, UNAVAILABLE.
+   *
+   * @generated from rpc archon.api.orchestrator.v1.OrchestratorService.DecideLearnedVersion
+   */
+  decideLearnedVersion: {
+    methodKind: "unary";
+    input: typeof DecideLearnedVersionRequestSchema;
+    output: typeof DecideLearnedVersionResponseSchema;
+  },
+  /**
+   * Stores a version of the learned weights with exactly the weights and the evidence of an earlier one. A proposed
+   * version is rejected thereby. Called by operators.
+   * Fails with NOT_FOUND / UNKNOWN_LEARNED_VERSION, FAILED_PRECONDITION / LEARNING_OFF, UNAVAILABLE.
+   *
+   * @generated from rpc archon.api.orchestrator.v1.OrchestratorService.RevertLearnedVersion
+   */
+  revertLearnedVersion: {
+    methodKind: "unary";
+    input: typeof RevertLearnedVersionRequestSchema;
+    output: typeof RevertLearnedVersionResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_archon_api_orchestrator_v1_orchestrator_service, 0);

@@ -226,8 +226,14 @@ public final class Reasons {
   /** A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is. */
   public static final String QUOTA_EXCEEDED = "QUOTA_EXCEEDED";
 
-  /** An attempt does not hold at a breakpoint: the runtime of its agent cannot, or it was dispatched before. */
-  public static final String BREAKPOINT_NOT_HELD = "BREAKPOINT_NOT_HELD";
+  /** NOT_FOUND: the tenant's learned weights have no such version. */
+  public static final String UNKNOWN_LEARNED_VERSION = "UNKNOWN_LEARNED_VERSION";
+
+  /** FAILED_PRECONDITION: the version of the learned weights does not wait for a decision. */
+  public static final String LEARNED_VERSION_DECIDED = "LEARNED_VERSION_DECIDED";
+
+  /** FAILED_PRECONDITION: the orchestrator does not learn. */
+  public static final String LEARNING_OFF = "LEARNING_OFF";
 
   private static final Map<String, FailureKind> KINDS = new LinkedHashMap<>();
   private static final Map<String, Reason> REASONS = new LinkedHashMap<>();
@@ -353,7 +359,9 @@ public final class Reasons {
     reason(TOKEN_REVOKED, 70, Status.Code.UNAUTHENTICATED, "input.permission");
     reason(CERTIFICATE_REFUSED, 71, Status.Code.UNAUTHENTICATED, "input.permission");
     reason(QUOTA_EXCEEDED, 72, Status.Code.RESOURCE_EXHAUSTED, "input.budget");
-    reason(BREAKPOINT_NOT_HELD, 73, Status.Code.FAILED_PRECONDITION, "input.invalid");
+    reason(UNKNOWN_LEARNED_VERSION, 78, Status.Code.NOT_FOUND, "input.not_found");
+    reason(LEARNED_VERSION_DECIDED, 79, Status.Code.FAILED_PRECONDITION, "input.invalid");
+    reason(LEARNING_OFF, 80, Status.Code.FAILED_PRECONDITION, "input.invalid");
     KIND_OF_CODE.put(Status.Code.CANCELLED, "input.cancelled");
     KIND_OF_CODE.put(Status.Code.UNKNOWN, "infrastructure.fault");
     KIND_OF_CODE.put(Status.Code.INVALID_ARGUMENT, "input.invalid");

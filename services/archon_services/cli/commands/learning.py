@@ -1,0 +1,193 @@
+"""`archon learning`: the learned weights of the tenant."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+
+from archon_services.cli.errors import NOT_FOUND, CliError
+from archon_services.cli.identity import calling_as
+from archon_services.cli.options import IdentityOption, JsonOption, OrchestratorOption
+from archon_services.cli.render.output import one_line, print_json, print_table, strip_controls
+from archon_services.cli.target.mesh import connecting, find_orchestrator
+
+if TYPE_CHECKING:
+    from archon.client import Client
+    from archon.types import LearnedVersion
+
+learning = typer.Typer(no_args_is_help=True)
+
+LISTED: Final = 200
+"""Versions that are listed."""
+
+COMMENT_SHOWN: Final = 40
+"""Characters of a comment in the list."""
+
+_HISTORY: Final = ("version", "origin", "time", "changed", "by", "comment")
+_WEIGHTS: Final = ("kind", "role", "name", "weight", "before", "outcomes", "score")
+
+T = TypeVar("T")
+
+VersionArgument = Annotated[
+    int, typer.Argument(metavar="VERSION", min=1, help="A number of `archon learning history`.")
+]
+CommentOption = Annotated[str, typer.Option(metavar="TEXT", help="A comment, at most 4,096 characters.")]
+
+
+@learning.callback()
+def _group() -> None:
+    """Show, approve and revert the weights that the mesh has learned of outcomes."""
+
+
+@learning.command()
+def show(
+    version: Annotated[
+        int, typer.Argument(metavar="[VERSION]", min=0, help="A number of `archon learning history`.")
+    ] = 0,
+    as_json: JsonOption = False,
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """Show the weights in use, or the weights of a version, with the outcomes that they follow from."""
+    versions = _versions(orchestrator)
+    waiting = next((each for each in versions if each.origin == "proposed" and each is versions[0]), None)
+    shown = next((each for each in versions if (each.version == version if version else each.in_use)), None)
+    if shown is None:
+        if version:
+            hint = "`archon learning history` lists the versions."
+            raise CliError(f"there is no version {version} of the learned weights", hint=hint, code=NOT_FOUND)
+        if as_json:
+            print_json(None)
+        else:
+            print("All weights are 1: nothing has been learned.")
+    elif as_json:
+        print_json(_values(shown))
+    else:
+        use = "in use" if shown.in_use else "not in use"
+        print(f"Version {shown.version}, {_origin(shown)} {_time(shown)}, {use}\n")
+        print_table(_WEIGHTS, [_weight_row(each) for each in shown.weights], right=range(3, 7))
+    if waiting is not None and not as_json and shown is not waiting:
+        print(f"\nVersion {waiting.version} waits for a person.\n{decision_commands(waiting.version)}")
+
+
+@learning.command()
+def history(as_json: JsonOption = False, orchestrator: OrchestratorOption = "") -> None:
+    """List the versions, the newest first: the one in use has a star."""
+    versions = _versions(orchestrator)
+    if as_json:
+        print_json([_values(version) for version in versions])
+    elif not versions:
+        print("All weights are 1: nothing has been learned.")
+    else:
+        print_table(_HISTORY, [_history_row(version) for version in versions], right=(3,), folded=(5,))
+
+
+@learning.command()
+def approve(
+    version: VersionArgument,
+    comment: CommentOption = "",
+    identity: IdentityOption = "",
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """Approve the proposed version: new runs use its weights from then on."""
+    _decide(version, comment, identity, orchestrator, approve=True)
+
+
+@learning.command()
+def reject(
+    version: VersionArgument,
+    comment: CommentOption = "",
+    identity: IdentityOption = "",
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """Reject the proposed version: the weights stay, and the outcomes behind the proposal are dropped."""
+    _decide(version, comment, identity, orchestrator, approve=False)
+
+
+@learning.command()
+def revert(
+    version: Annotated[
+        int,
+        typer.Argument(metavar="VERSION", min=0, help="A number of `archon learning history`; 0: all weights are 1."),
+    ],
+    comment: CommentOption = "",
+    identity: IdentityOption = "",
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """Go back to the weights and the evidence of a version, exactly; a proposed version is rejected."""
+    with calling_as(identity, orchestrator):
+        stored = _call(orchestrator, lambda client: client.revert_learned(version, comment=comment))
+    print(f"Version {stored.version} has the weights of version {version}, and is in use.")
+
+
+def _decide(version: int, comment: str, identity: str, orchestrator: str, *, approve: bool) -> None:
+    with calling_as(identity, orchestrator):
+        stored = _call(orchestrator, lambda client: client.decide_learned(version, approve=approve, comment=comment))
+    done = "Approved" if approve else "Rejected"
+    print(f"{done} version {version}; version {stored.version} is in use.")
+
+
+def decision_commands(version: int) -> str:
+    """Returns the commands that decide about a proposed version."""
+    return f"`archon learning show {version}` shows it, `approve {version}` and `reject {version}` decide."
+
+
+def _versions(orchestrator: str) -> list[LearnedVersion]:
+    return _call(orchestrator, lambda client: client.learned_versions(limit=LISTED))
+
+
+def _call(orchestrator: str, call: Callable[[Client], Awaitable[T]]) -> T:
+    address = find_orchestrator(orchestrator)
+
+    async def run() -> T:
+        from archon.client import Client
+
+        with connecting("orchestrator", address):
+            async with Client(address) as client:
+                return await call(client)
+
+    return asyncio.run(run())
+
+
+def _origin(version: LearnedVersion) -> str:
+    return f"{version.origin} of {version.of_version}" if version.identity else version.origin
+
+
+def _time(version: LearnedVersion) -> str:
+    from archon_services.cli.render.output import local_time
+
+    return local_time(version.create_time)
+
+
+def _history_row(version: LearnedVersion) -> tuple[str, ...]:
+    changed = sum(1 for each in version.weights if each.weight != each.before)
+    return (
+        f"{version.version}{'*' if version.in_use else ''}",
+        _origin(version),
+        _time(version),
+        str(changed),
+        strip_controls(version.identity),
+        one_line(version.comment, COMMENT_SHOWN),
+    )
+
+
+def _weight_row(each: Any) -> tuple[str, ...]:
+    names = (each.kind, strip_controls(each.role), strip_controls(each.name))
+    return (*names, f"{each.weight:.2f}", f"{each.before:.2f}", f"{each.outcomes:.1f}", f"{each.score:.2f}")
+
+
+def _values(version: LearnedVersion) -> dict[str, object]:
+    from dataclasses import asdict
+
+    return {
+        "version": version.version,
+        "origin": version.origin,
+        "create_time": version.create_time,
+        "of_version": version.of_version,
+        "identity": version.identity,
+        "comment": version.comment,
+        "in_use": version.in_use,
+        "weights": [asdict(each) for each in version.weights],
+    }
