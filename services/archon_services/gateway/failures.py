@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from archon import status
-from archon.errors import ArchonError
+from archon.errors import ArchonError, NotFound
 
 CLIENT_CLOSED: Final = 499
 
@@ -75,5 +75,10 @@ def failure_response(error: ArchonError) -> Response:
 
 
 async def answer_failure(request: Request, raised: Exception) -> Response:
-    """The exception handler of all routes: an unexpected exception is logged under an incident that the caller gets."""
+    """The handler of errors of all routes."""
     return failure_response(status.as_error(raised))
+
+
+async def not_found(request: Request, raised: Exception) -> Response:
+    """The handler of requests for a path that no room has."""
+    return failure_response(NotFound("the HTTP gateway has nothing at this path"))
