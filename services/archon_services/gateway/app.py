@@ -18,6 +18,7 @@ from archon.errors import ArchonError
 from archon.security.authenticator import own_authenticator
 from archon.security.transport import check_listening
 from archon_services.gateway.connect.room import connect_room
+from archon_services.gateway.events.room import events_room
 from archon_services.gateway.failures import answer_failure, not_found
 from archon_services.gateway.front.addresses import Addresses
 from archon_services.gateway.front.guard import Guard
@@ -35,7 +36,7 @@ from archon_services.gateway.upstream import Upstream
 
 _log = logging.getLogger(__name__)
 
-ROOMS: Final[tuple[Room, ...]] = (health_room, login_room, connect_room)
+ROOMS: Final[tuple[Room, ...]] = (health_room, login_room, events_room, connect_room)
 """The parts of the gateway, in the order in which their routes are tried."""
 
 _RPC_HEADERS: Final = (

@@ -61,17 +61,13 @@ def _debug(name: str, value: bytes) -> dict[str, Any]:
 
 def failure_response(error: ArchonError) -> Response:
     """Returns the response to a request that has failed."""
-    headers = {"cache-control": "no-store"}
-    if error.retry_delay is not None:
-        headers["retry-after"] = str(max(1, math.ceil(error.retry_delay)))
-    if error.code == "UNAUTHENTICATED":
-        headers["www-authenticate"] = 'Bearer realm="archon"'
-    return Response(
-        json.dumps(failure_json(error), ensure_ascii=False),
-        HTTP_STATUS[error.code],
-        headers,
-        media_type="application/json",
-    )
+    content = json.dumps(failure_json(error), ensure_ascii=False)
+    return Response(content, HTTP_STATUS[error.code], retry_headers(error), media_type="application/json")
+
+
+def retry_headers(error: ArchonError) -> dict[str, str]:
+    """Returns the header that says when to try again, if the error does."""
+    return {} if error.retry_delay is None else {"retry-after": str(max(1, math.ceil(error.retry_delay)))}
 
 
 async def answer_failure(request: Request, raised: Exception) -> Response:

@@ -6,13 +6,16 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any, Final, cast
 
+from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo, StreamType
 from connectrpc.request import RequestContext
 from connectrpc.server import Endpoint
 
+from archon import status
 from archon.interceptors.client import translated
 from archon_services.gateway.connect.descriptors import Rpc, all_rpcs
 from archon_services.gateway.connect.errors import connect_error
+from archon_services.gateway.failures import retry_headers
 from archon_services.gateway.room import Gateway
 
 MAX_SECONDS: Final = 600.0
@@ -62,7 +65,7 @@ class _Unary:
             timeout = DEFAULT_SECONDS if asked is None else min(asked / 1000, MAX_SECONDS)
             return await self._call(request, timeout=timeout, metadata=visitor.metadata)
         except Exception as raised:  # noqa: BLE001 - whatever it is, the caller gets a typed error
-            raise connect_error(raised) from None
+            raise _failed(raised, context) from None
 
 
 class _ServerStream:
@@ -83,4 +86,10 @@ class _ServerStream:
                     async for message in messages:
                         yield message
         except Exception as raised:  # noqa: BLE001 - whatever it is, the caller gets a typed error
-            raise connect_error(raised) from None
+            raise _failed(raised, context) from None
+
+
+def _failed(raised: Exception, context: Context) -> ConnectError:
+    error = status.as_error(raised)
+    context.response_headers.update(retry_headers(error))
+    return connect_error(error)

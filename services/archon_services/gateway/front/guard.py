@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -43,7 +44,10 @@ class Guard:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
-                harden(MutableHeaders(raw=message["headers"]), secure=self._addresses.secure)
+                headers = MutableHeaders(raw=message["headers"])
+                harden(headers, secure=self._addresses.secure)
+                if message["status"] == HTTPStatus.UNAUTHORIZED:
+                    headers["www-authenticate"] = 'Bearer realm="archon"'
             await send(message)
 
         body = HeldBody(self._budget, self._seconds)
