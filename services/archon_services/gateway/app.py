@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
+from archon import mesh_id
 from archon.background import BackgroundLoop
 from archon.errors import ArchonError
 from archon.security.authenticator import own_authenticator
@@ -64,7 +66,8 @@ async def gateway_app(settings: GatewaySettings, rooms: tuple[Room, ...] = ROOMS
         _log.warning("%s", warning)
     authenticator, addresses = own_authenticator(), Addresses(settings)
     keys = BackgroundLoop("keys of an OpenID provider", authenticator.keep_keys)
-    sessions = Sessions(Sealer.from_file(Path(settings.session_key)), secure=addresses.secure)
+    sealer = Sealer.from_file(Path(settings.session_key))
+    sessions = Sessions(sealer, secure=addresses.secure, label=os.environ.get(mesh_id.VARIABLE, "")[:8])
     visitors = Visitors(authenticator, sessions, Rates(settings.requests_per_second), Streams(settings.streams))
     async with AsyncExitStack() as stack:
         keys.start()
