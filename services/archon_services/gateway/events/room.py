@@ -117,7 +117,7 @@ async def events_room(gateway: Gateway) -> AsyncIterator[Sequence[BaseRoute]]:
     run_hub, registry_hub = Hub[Topic](run_topic), Hub[RegistryTopic](registry_topic)
     run_events: Any = RunEvents(gateway, watches, run_hub)
     registry_events: Any = RegistryEvents(gateway, registry_hub)
-    gateway.on_stop += (run_hub.end, registry_hub.end)
+    gateway.on_stop.extend((run_hub.end, registry_hub.end))
     try:
         yield [
             Route("/events/runs/{run_id}", run_events, methods=["GET"]),

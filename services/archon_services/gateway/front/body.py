@@ -25,6 +25,8 @@ class HeldBody:
         self._budget, self._seconds = budget, seconds
         self._held = 0
         self._pieces: list[bytes] = []
+        self.complete = False
+        """Whether all of it was read."""
 
     async def read(self, receive: Receive) -> None:
         """Reads all of it. Raises DeadlineExceeded, MessageTooLarge, OperationCancelled if the client goes away, and
@@ -37,6 +39,7 @@ class HeldBody:
                         raise OperationCancelled("the client has closed the connection")
                     self._add(message.get("body", b""))
                     if not message.get("more_body", False):
+                        self.complete = True
                         return
         except TimeoutError:
             raise DeadlineExceeded(f"the body of the request did not arrive within {self._seconds:g} s") from None
