@@ -81,7 +81,7 @@ class Contract:
                 note(f"{name}.{field.name}", (*path, 2, number))
             for number, nested in enumerate(found.nested_type):
                 message(nested, name, (*path, 3, number))
-            for number, nested_enum in enumerate(found.enum_type):
+            for nested_enum in found.enum_type:
                 self.enums[f"{name}.{nested_enum.name}"] = nested_enum
 
         package = f".{file.package}"
@@ -122,8 +122,7 @@ class Document:
         found = self.contract.messages[name]
         properties = {}
         for field in found.field:
-            schema = self._field(found, field)
-            properties[field.json_name] = _described(schema, self.contract.comments[f"{name}.{field.name}"])
+            properties[field.json_name] = _described(self._field(found, field), self.contract.comments[f"{name}.{field.name}"])
         schema: Schema = {"type": "object", "properties": properties}
         choices = [
             [field.json_name for field in found.field if field.HasField("oneof_index") and field.oneof_index == number]
@@ -141,10 +140,10 @@ class Document:
         if entry is not None and entry.options.map_entry:
             return {"type": "object", "additionalProperties": self._field(entry, entry.field[1])}
         if field.type in (Field.TYPE_MESSAGE, Field.TYPE_ENUM):
-            schema = self.reference(field.type_name)
+            single = self.reference(field.type_name)
         else:
-            schema = _SCALARS[field.type]
-        return {"type": "array", "items": schema} if field.label == Field.LABEL_REPEATED else schema
+            single = _SCALARS[field.type]
+        return {"type": "array", "items": single} if field.label == Field.LABEL_REPEATED else single
 
     def operations(self) -> Iterator[tuple[str, Schema]]:
         """Yields the path and the operation of each unary RPC."""
@@ -156,9 +155,7 @@ class Document:
                         comment = self.contract.comments[f".{file.package}.{service.name}.{method.name}"]
                         yield path, self._operation(path, service.name, method, comment)
 
-    def _operation(
-        self, path: str, service: str, method: descriptor_pb2.MethodDescriptorProto, comment: str
-    ) -> Schema:
+    def _operation(self, path: str, service: str, method: descriptor_pb2.MethodDescriptorProto, comment: str) -> Schema:
         kinds = ", ".join(sorted(kind.value for kind in POLICY[path]))
         return {
             "operationId": f"{service}.{method.name}",
@@ -279,7 +276,9 @@ def _components(schemas: dict[str, Schema]) -> Schema:
         "schemas": {"Error": error, **dict(sorted(schemas.items()))},
         "responses": {"error": {"description": "An error.", "content": _json({"$ref": "#/components/schemas/Error"})}},
         "parameters": {
-            "timeout": _parameter("Connect-Timeout-Ms", "header", "Milliseconds that the call may take.", r"^\d{1,10}$"),
+            "timeout": _parameter(
+                "Connect-Timeout-Ms", "header", "Milliseconds that the call may take.", r"^\d{1,10}$"
+            ),
             "lastEventId": _parameter("Last-Event-ID", "header", "The number of the last event.", r"^\d{1,19}$"),
             "after": _parameter("after", "query", "As Last-Event-ID, which takes precedence.", r"^\d{1,19}$"),
         },
@@ -302,8 +301,12 @@ def document() -> Schema:
     built.reference(".archon.api.registry.v1.WatchResponse")
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Archon", "version": "1", "description": " ".join(DESCRIPTION.split()),
-                 "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}},
+        "info": {
+            "title": "Archon",
+            "version": "1",
+            "description": " ".join(DESCRIPTION.split()),
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
         "servers": [{"url": "/"}],
         "security": [{"token": []}, {"session": []}],
         "paths": {**_own_paths(), **paths},

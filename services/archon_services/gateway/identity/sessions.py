@@ -77,6 +77,4 @@ class Sessions:
         return f"{self.name}_{number}" if number else self.name
 
     def _set(self, response: Response, name: str, value: str, seconds: int) -> None:
-        response.set_cookie(
-            name, value, max_age=seconds, path="/", secure=self._secure, httponly=True, samesite="lax"
-        )
+        response.set_cookie(name, value, max_age=seconds, path="/", secure=self._secure, httponly=True, samesite="lax")

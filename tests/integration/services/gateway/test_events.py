@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from types import SimpleNamespace
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import pytest_asyncio
@@ -138,9 +137,7 @@ async def test_a_stream_ends_with_the_token_of_its_viewer(
     assert (kind, data["code"]) == ("failure", "unauthenticated")
 
 
-async def test_a_quiet_stream_has_heartbeats(
-    served: GatewayMesh, gate: Gate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_quiet_stream_has_heartbeats(served: GatewayMesh, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(viewer, "CHECKED_EVERY", 0.005)
     async with served.http(OPERATOR) as http:
         run_id = await served.submit(http, roles=["gated"])

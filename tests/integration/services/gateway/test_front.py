@@ -96,12 +96,12 @@ async def test_another_origin_calls_with_a_token_if_it_is_named(
 ) -> None:
     page = {"origin": "https://app.example.com", "sec-fetch-site": "cross-site"}
     asks = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,x-grpc-web"}
-    async with gateway_mesh(tmp_path, monkeypatch, origins="https://app.example.com") as served:
-        async with served.http(VIEWER) as http:
-            preflight = await http.options(LIST_RUNS, headers={**page, **asks})
-            called = await http.post(LIST_RUNS, json={}, headers=page)
-            failed = await http.post(f"{ORCHESTRATOR}/GetRun", json={}, headers=page)
-            foreign = await http.options(LIST_RUNS, headers={**asks, **page, "origin": "https://evil.example"})
+    opened = gateway_mesh(tmp_path, monkeypatch, origins="https://app.example.com")
+    async with opened as served, served.http(VIEWER) as http:
+        preflight = await http.options(LIST_RUNS, headers={**page, **asks})
+        called = await http.post(LIST_RUNS, json={}, headers=page)
+        failed = await http.post(f"{ORCHESTRATOR}/GetRun", json={}, headers=page)
+        foreign = await http.options(LIST_RUNS, headers={**asks, **page, "origin": "https://evil.example"})
     assert preflight.headers["access-control-allow-origin"] == "https://app.example.com"
     assert "x-grpc-web" in preflight.headers["access-control-allow-headers"].lower()
     for answer in (called, failed):
@@ -112,12 +112,15 @@ async def test_another_origin_calls_with_a_token_if_it_is_named(
 
 
 async def test_streams_end_at_once_when_the_gateway_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with gateway_mesh(tmp_path, monkeypatch) as served, served.http(VIEWER) as http:
-        async with watching(http, "/events/registry") as reader:
-            await reader.next()
-            began = time.monotonic()
-            await served.gateway.stop()
-            *_, (kind, _, data) = await reader.all()
+    async with (
+        gateway_mesh(tmp_path, monkeypatch) as served,
+        served.http(VIEWER) as http,
+        watching(http, "/events/registry") as reader,
+    ):
+        await reader.next()
+        began = time.monotonic()
+        await served.gateway.stop()
+        *_, (kind, _, data) = await reader.all()
     assert (kind, data["code"]) == ("failure", "unavailable")
     assert time.monotonic() - began < 5
 
