@@ -23,9 +23,10 @@ def all_settings() -> tuple[type[ServiceSettings], ...]:
     from archon_services.agents.settings import AgentServiceSettings
     from archon_services.memory.settings import MemorySettings
     from archon_services.orchestrator.settings import OrchestratorSettings
+    from archon_services.gateway.settings import GatewaySettings
     from archon_services.registry.settings import RegistrySettings
 
-    return (RegistrySettings, MemorySettings, OrchestratorSettings, AgentServiceSettings)
+    return (RegistrySettings, MemorySettings, OrchestratorSettings, GatewaySettings, AgentServiceSettings)
 
 
 def known_variables() -> set[str]:
