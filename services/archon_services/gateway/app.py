@@ -35,11 +35,12 @@ from archon_services.gateway.openapi.room import openapi_room
 from archon_services.gateway.room import Gateway, Room
 from archon_services.gateway.serving import serving
 from archon_services.gateway.settings import GatewaySettings
+from archon_services.gateway.shares.room import shares_room
 from archon_services.gateway.upstream import Upstream
 
 _log = logging.getLogger(__name__)
 
-ROOMS: Final[tuple[Room, ...]] = (health_room, openapi_room, login_room, events_room, connect_room)
+ROOMS: Final[tuple[Room, ...]] = (health_room, openapi_room, login_room, events_room, shares_room, connect_room)
 """The parts of the gateway, in the order in which their routes are tried."""
 
 _RPC_HEADERS: Final = (

@@ -55,8 +55,12 @@ class Visitors:
         if authorization is not None:
             metadata.append((_AUTHORIZATION, authorization))
         visitor = Visitor(self._authenticator.caller(rpc, metadata, _no_certificate), tuple(metadata))
-        self._rates.admit(visitor.key)
+        self.admit(visitor)
         return visitor
+
+    def admit(self, visitor: Visitor) -> None:
+        """Counts a request of a visitor. Raises TooManyRequests."""
+        self._rates.admit(visitor.key)
 
     def check(self, visitor: Visitor) -> None:
         """Raises TokenExpired or TokenRevoked if the credentials of a stream in progress are not valid any more."""
