@@ -54,7 +54,7 @@ _RPC_HEADERS: Final = (
     "x-user-agent",
 )
 _RPC_ANSWERS: Final = ("grpc-status", "grpc-message", "grpc-status-details-bin", "retry-after")
-"""What pages of other origins may send and read: https://connectrpc.com/docs/cors."""
+"""Headers that pages of other origins may send and read: https://connectrpc.com/docs/cors."""
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The seam of the HTTP gateway: what each room gets, and what it gives.
+"""The seam of the HTTP gateway: the parts that each room shares, and the routes that it adds.
 
 A room is a folder of this package with one function, an asynchronous context manager that yields routes and owns the
 background work behind them:

@@ -122,7 +122,9 @@ class Document:
         found = self.contract.messages[name]
         properties = {}
         for field in found.field:
-            properties[field.json_name] = _described(self._field(found, field), self.contract.comments[f"{name}.{field.name}"])
+            properties[field.json_name] = _described(
+                self._field(found, field), self.contract.comments[f"{name}.{field.name}"]
+            )
         schema: Schema = {"type": "object", "properties": properties}
         choices = [
             [field.json_name for field in found.field if field.HasField("oneof_index") and field.oneof_index == number]

@@ -21,8 +21,8 @@ from archon_services.agents.settings import AgentServiceSettings
 from archon_services.cli.command_table import COMMANDS, load_command
 from archon_services.common import variables
 from archon_services.common.settings import ServiceSettings
-from archon_services.gateway.settings import GatewaySettings
 from archon_services.common.variables import VARIABLES
+from archon_services.gateway.settings import GatewaySettings
 from archon_services.memory.settings import MemorySettings
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry.settings import RegistrySettings

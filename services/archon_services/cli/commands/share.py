@@ -28,7 +28,7 @@ def share(
     revoke: Annotated[str, typer.Option(metavar="LINK", help="Have the mesh refuse this link from now on.")] = "",
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Print a link to a run, which lets whoever has it read the run and its events, and nothing else.
+    """Print a link to a run, whose holder can read the run and its events, and nothing else.
 
     The link goes to the HTTP gateway of the mesh in ARCHON_HOME, or to ARCHON_PUBLIC_URL.
     """

@@ -14,10 +14,10 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Addresses:
-    """What a request may name as its host, and which pages may send it.
+    """The names of hosts that a request may have, and the pages that may send it.
 
     A page elsewhere can have a browser send requests to a server on the user's machine, also under a name of its own
-    that resolves to it (DNS rebinding). Raises InvalidArgument if an origin is none.
+    that resolves to it (DNS rebinding). Raises InvalidArgument for an invalid origin.
     """
 
     def __init__(self, settings: GatewaySettings) -> None:

@@ -54,7 +54,7 @@ class HeldBody:
         self._pieces.append(piece)
 
     def replay(self, receive: Receive) -> Receive:
-        """Returns a source that has the body first, and then what comes from the client."""
+        """Returns a source that has the body first, and then further messages of the client."""
         body: list[bytes] | None = self._pieces
 
         async def replayed() -> Message:

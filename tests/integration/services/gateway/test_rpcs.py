@@ -127,7 +127,7 @@ async def test_grpc_web_has_messages_and_trailers(served: GatewayMesh) -> None:
 
 async def test_a_timeout_of_the_caller_ends_the_call_below(served: GatewayMesh) -> None:
     async with served.http(OPERATOR) as http:
-        body = {"goal": [{"text": "x"}], "roles": ["nobody-serves-this"], "wait": "60s"}
+        body = {"goal": [{"text": "x"}], "roles": ["served-by-none"], "wait": "60s"}
         answer = await http.post(f"{ORCHESTRATOR}/SubmitRun", json=body, headers={"connect-timeout-ms": "300"})
     assert answer.json()["code"] in ("deadline_exceeded", "not_found")
 
