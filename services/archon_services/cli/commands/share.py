@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from typing import Annotated
-from urllib.parse import urlsplit
 
 import typer
 
@@ -34,7 +33,7 @@ def share(
     """
     issuer = TokenIssuer(find_home())
     if revoke:
-        link = urlsplit(revoke).path.removeprefix("/shared/").partition("/")[0]
+        link = revoke.partition("/shared/")[2].partition("/")[0] or revoke
         claims = claims_of(link)
         if claims.get("aud") != "shares":
             raise CliError("this is no link to a run", code=USAGE)
