@@ -226,14 +226,14 @@ public final class Reasons {
   /** A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is. */
   public static final String QUOTA_EXCEEDED = "QUOTA_EXCEEDED";
 
-  /** NOT_FOUND: the tenant's learned weights have no such version. */
-  public static final String UNKNOWN_LEARNED_VERSION = "UNKNOWN_LEARNED_VERSION";
+  /** The caller sends requests to the HTTP gateway faster than it allows, or has too many streams open there. */
+  public static final String TOO_MANY_REQUESTS = "TOO_MANY_REQUESTS";
 
-  /** FAILED_PRECONDITION: the version of the learned weights does not wait for a decision. */
-  public static final String LEARNED_VERSION_DECIDED = "LEARNED_VERSION_DECIDED";
+  /** A page of another site has made the browser send the request. */
+  public static final String CROSS_SITE_REQUEST = "CROSS_SITE_REQUEST";
 
-  /** FAILED_PRECONDITION: the orchestrator does not learn. */
-  public static final String LEARNING_OFF = "LEARNING_OFF";
+  /** The link was used before, has expired, was revoked, or never existed. */
+  public static final String LINK_REFUSED = "LINK_REFUSED";
 
   private static final Map<String, FailureKind> KINDS = new LinkedHashMap<>();
   private static final Map<String, Reason> REASONS = new LinkedHashMap<>();
@@ -359,9 +359,9 @@ public final class Reasons {
     reason(TOKEN_REVOKED, 70, Status.Code.UNAUTHENTICATED, "input.permission");
     reason(CERTIFICATE_REFUSED, 71, Status.Code.UNAUTHENTICATED, "input.permission");
     reason(QUOTA_EXCEEDED, 72, Status.Code.RESOURCE_EXHAUSTED, "input.budget");
-    reason(UNKNOWN_LEARNED_VERSION, 78, Status.Code.NOT_FOUND, "input.not_found");
-    reason(LEARNED_VERSION_DECIDED, 79, Status.Code.FAILED_PRECONDITION, "input.invalid");
-    reason(LEARNING_OFF, 80, Status.Code.FAILED_PRECONDITION, "input.invalid");
+    reason(TOO_MANY_REQUESTS, 87, Status.Code.RESOURCE_EXHAUSTED, "infrastructure.rate_limit");
+    reason(CROSS_SITE_REQUEST, 88, Status.Code.PERMISSION_DENIED, "input.permission");
+    reason(LINK_REFUSED, 89, Status.Code.NOT_FOUND, "input.not_found");
     KIND_OF_CODE.put(Status.Code.CANCELLED, "input.cancelled");
     KIND_OF_CODE.put(Status.Code.UNKNOWN, "infrastructure.fault");
     KIND_OF_CODE.put(Status.Code.INVALID_ARGUMENT, "input.invalid");

@@ -1,0 +1,103 @@
+"""Wires the HTTP gateway: settings, channels to the services, the rooms with their routes, and the server."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
+
+from archon import mesh_id
+from archon.background import BackgroundLoop
+from archon.errors import ArchonError
+from archon.security.authenticator import own_authenticator
+from archon.security.transport import check_listening
+from archon_services.gateway.connect.room import connect_room
+from archon_services.gateway.events.room import events_room
+from archon_services.gateway.failures import answer_failure, not_found
+from archon_services.gateway.front.addresses import Addresses
+from archon_services.gateway.front.guard import Guard
+from archon_services.gateway.health import health_room
+from archon_services.gateway.identity.sealing import Sealer
+from archon_services.gateway.identity.sessions import Sessions
+from archon_services.gateway.identity.visitors import Visitors
+from archon_services.gateway.limits.rates import Rates
+from archon_services.gateway.limits.streams import Streams
+from archon_services.gateway.login.room import login_room
+from archon_services.gateway.openapi.room import openapi_room
+from archon_services.gateway.room import Gateway, Room
+from archon_services.gateway.serving import serving
+from archon_services.gateway.settings import GatewaySettings
+from archon_services.gateway.shares.room import shares_room
+from archon_services.gateway.upstream import Upstream
+
+_log = logging.getLogger(__name__)
+
+ROOMS: Final[tuple[Room, ...]] = (health_room, openapi_room, login_room, events_room, shares_room, connect_room)
+"""The parts of the gateway, in the order in which their routes are tried."""
+
+_RPC_HEADERS: Final = (
+    "authorization",
+    "connect-protocol-version",
+    "connect-timeout-ms",
+    "content-type",
+    "grpc-timeout",
+    "last-event-id",
+    "x-grpc-web",
+    "x-user-agent",
+)
+_RPC_ANSWERS: Final = ("grpc-status", "grpc-message", "grpc-status-details-bin", "retry-after")
+"""Headers that pages of other origins may send and read: https://connectrpc.com/docs/cors."""
+
+
+@asynccontextmanager
+async def gateway_app(settings: GatewaySettings, rooms: tuple[Room, ...] = ROOMS) -> AsyncIterator[str]:
+    """Serves for the duration of the block and yields host:port. Starts whether or not the services can be reached.
+
+    Raises Unavailable if the port is in use, FailedPrecondition if others could read its traffic, or the keys of the
+    mesh cannot be used.
+    """
+    if warning := check_listening(settings.host, encrypted=False):
+        _log.warning("%s", warning)
+    authenticator, addresses = own_authenticator(), Addresses(settings)
+    keys = BackgroundLoop("keys of an OpenID provider", authenticator.keep_keys)
+    sealer = Sealer.from_file(Path(settings.session_key))
+    sessions = Sessions(sealer, secure=addresses.secure, label=os.environ.get(mesh_id.VARIABLE, "")[:8])
+    visitors = Visitors(authenticator, sessions, Rates(settings.requests_per_second), Streams(settings.streams))
+    async with AsyncExitStack() as stack:
+        keys.start()
+        stack.push_async_callback(keys.close)
+        upstream = await stack.enter_async_context(Upstream(settings))
+        gateway = Gateway(settings, visitors, upstream)
+        routes: list[BaseRoute] = []
+        for room in rooms:
+            routes += await stack.enter_async_context(room(gateway))
+        application = _application(routes, gateway, addresses)
+        address = await stack.enter_async_context(serving(application, settings.host, settings.port))
+        try:
+            yield address
+        finally:
+            for stop in gateway.on_stop:
+                stop()
+
+
+def _application(routes: Sequence[BaseRoute], gateway: Gateway, addresses: Addresses) -> ASGIApp:
+    application: ASGIApp = Starlette(routes=routes, exception_handlers={ArchonError: answer_failure, 404: not_found})
+    if addresses.origins:
+        application = CORSMiddleware(
+            application,
+            addresses.origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=_RPC_HEADERS,
+            expose_headers=_RPC_ANSWERS,
+            max_age=7_200,
+        )
+    has_session = gateway.visitors.sessions.present
+    return Guard(application, addresses, has_session, seconds=gateway.settings.body_seconds)

@@ -1,0 +1,55 @@
+"""Settings of the HTTP gateway."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from archon_services.common.settings import ServiceSettings, in_home
+
+
+class GatewaySettings(ServiceSettings):
+    """The HTTP gateway."""
+
+    section: ClassVar[str] = "gateway"
+
+    orchestrator: str = Field(
+        default="127.0.0.1:7100", pattern=r"^\S+:\d+$", description="host:port of the orchestrator"
+    )
+    registry: str = Field(default="127.0.0.1:7101", pattern=r"^\S+:\d+$", description="host:port of the registry")
+    memory: str = Field(
+        default="127.0.0.1:7102",
+        pattern=r"^(\S+:\d+)?$",
+        description="host:port of the memory service; empty: its RPCs are not served",
+    )
+    public_url: str = Field(
+        default="",
+        pattern=r"^(https?://[A-Za-z0-9.:\[\]-]+)?$",
+        description="URL of the HTTP gateway as browsers reach it, such as https://archon.example.com; empty: http:// "
+        "and the address that it listens on",
+    )
+    origins: str = Field(
+        default="",
+        description="origins of pages elsewhere that may call the HTTP gateway with a token, separated by commas, such "
+        "as https://app.example.com; empty: none",
+    )
+    session_key: str = Field(
+        default_factory=lambda: in_home("session.key"),
+        description="file of the key that seals cookies and links, made if there is none; the same for all replicas of "
+        "the HTTP gateway",
+    )
+    login_folder: str = Field(
+        default_factory=lambda: in_home("logins"),
+        description="folder of one-time logins, which `archon up` and `archon token --browser` make",
+    )
+    oidc_client_secret: str = Field(
+        default="", repr=False, description="secret of the OpenID client of browsers; empty: a public client"
+    )
+    requests_per_second: float = Field(
+        default=50.0, gt=0, description="requests that an identity may send to the HTTP gateway, on the average"
+    )
+    streams: int = Field(default=100, ge=1, description="streams that an identity may have open at an HTTP gateway")
+    body_seconds: float = Field(
+        default=20.0, gt=0, description="seconds in which a request arrives at the HTTP gateway, headers and body each"
+    )
