@@ -169,6 +169,18 @@ export const REASONS = {
   CERTIFICATE_REFUSED: { number: 71, code: "UNAUTHENTICATED", kind: "input.permission" },
   /** A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is. */
   QUOTA_EXCEEDED: { number: 72, code: "RESOURCE_EXHAUSTED", kind: "input.budget" },
+  /** An attempt does not hold at a breakpoint: the runtime of its agent cannot, or it was dispatched before. */
+  BREAKPOINT_NOT_HELD: { number: 73, code: "FAILED_PRECONDITION", kind: "input.invalid" },
+  /** NOT_FOUND: the tenant's learned weights have no such version. */
+  UNKNOWN_LEARNED_VERSION: { number: 78, code: "NOT_FOUND", kind: "input.not_found" },
+  /** FAILED_PRECONDITION: the version of the learned weights does not wait for a decision. */
+  LEARNED_VERSION_DECIDED: { number: 79, code: "FAILED_PRECONDITION", kind: "input.invalid" },
+  /** FAILED_PRECONDITION: the orchestrator does not learn. */
+  LEARNING_OFF: { number: 80, code: "FAILED_PRECONDITION", kind: "input.invalid" },
+  /** The agent of the call is not attached to the orchestrator that would relay it, or its connection broke during the call; metadata["begun"] is "false" if the agent has certainly not received the call. */
+  INSTANCE_NOT_ATTACHED: { number: 85, code: "UNAVAILABLE", kind: "collaboration.unresponsive_agent" },
+  /** The attached agent is of a release that takes no calls through an orchestrator. */
+  CALLS_NOT_RELAYED: { number: 86, code: "UNIMPLEMENTED", kind: "input.invalid" },
   /** The caller sends requests to the HTTP gateway faster than it allows, or has too many streams open there. */
   TOO_MANY_REQUESTS: { number: 87, code: "RESOURCE_EXHAUSTED", kind: "infrastructure.rate_limit" },
   /** A page of another site has made the browser send the request. */

@@ -134,7 +134,7 @@ type AssignTask struct {
 	BidRequest *BidRequest `protobuf:"bytes,62,opt,name=bid_request,json=bidRequest,proto3" json:"bid_request,omitempty"`
 	// The breakpoints of the run at TOOL and MODEL, at which the attempt holds: it asks a person before such a call. Empty
 	// for an instance without the feature `breakpoints`.
-	Breakpoints   []*v1.Breakpoint `protobuf:"bytes,73,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
+	Breakpoints   []*v1.Breakpoint `protobuf:"bytes,63,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1578,7 +1578,7 @@ const file_archon_api_agent_v1_agent_proto_rawDesc = "" +
 	"\x05exact\x18= \x01(\bR\x05exact\x12@\n" +
 	"\vbid_request\x18> \x01(\v2\x1f.archon.api.agent.v1.BidRequestR\n" +
 	"bidRequest\x12B\n" +
-	"\vbreakpoints\x18I \x03(\v2 .archon.api.common.v1.BreakpointR\vbreakpoints\x1a;\n" +
+	"\vbreakpoints\x18? \x03(\v2 .archon.api.common.v1.BreakpointR\vbreakpoints\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"w\n" +

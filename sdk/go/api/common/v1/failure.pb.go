@@ -179,6 +179,19 @@ const (
 	// A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and
 	// metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is.
 	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 72
+	// An attempt does not hold at a breakpoint: the runtime of its agent cannot, or it was dispatched before.
+	ErrorReason_ERROR_REASON_BREAKPOINT_NOT_HELD ErrorReason = 73
+	// NOT_FOUND: the tenant's learned weights have no such version.
+	ErrorReason_ERROR_REASON_UNKNOWN_LEARNED_VERSION ErrorReason = 78
+	// FAILED_PRECONDITION: the version of the learned weights does not wait for a decision.
+	ErrorReason_ERROR_REASON_LEARNED_VERSION_DECIDED ErrorReason = 79
+	// FAILED_PRECONDITION: the orchestrator does not learn.
+	ErrorReason_ERROR_REASON_LEARNING_OFF ErrorReason = 80
+	// The agent of the call is not attached to the orchestrator that would relay it, or its connection broke during the
+	// call; metadata["begun"] is "false" if the agent has certainly not received the call.
+	ErrorReason_ERROR_REASON_INSTANCE_NOT_ATTACHED ErrorReason = 85
+	// The attached agent is of a release that takes no calls through an orchestrator.
+	ErrorReason_ERROR_REASON_CALLS_NOT_RELAYED ErrorReason = 86
 	// The caller sends requests to the HTTP gateway faster than it allows, or has too many streams open there.
 	ErrorReason_ERROR_REASON_TOO_MANY_REQUESTS ErrorReason = 87
 	// A page of another site has made the browser send the request.
@@ -263,87 +276,99 @@ var (
 		70: "ERROR_REASON_TOKEN_REVOKED",
 		71: "ERROR_REASON_CERTIFICATE_REFUSED",
 		72: "ERROR_REASON_QUOTA_EXCEEDED",
+		73: "ERROR_REASON_BREAKPOINT_NOT_HELD",
+		78: "ERROR_REASON_UNKNOWN_LEARNED_VERSION",
+		79: "ERROR_REASON_LEARNED_VERSION_DECIDED",
+		80: "ERROR_REASON_LEARNING_OFF",
+		85: "ERROR_REASON_INSTANCE_NOT_ATTACHED",
+		86: "ERROR_REASON_CALLS_NOT_RELAYED",
 		87: "ERROR_REASON_TOO_MANY_REQUESTS",
 		88: "ERROR_REASON_CROSS_SITE_REQUEST",
 		89: "ERROR_REASON_LINK_REFUSED",
 	}
 	ErrorReason_value = map[string]int32{
-		"ERROR_REASON_UNSPECIFIED":            0,
-		"ERROR_REASON_UNKNOWN":                1,
-		"ERROR_REASON_INVALID_ARGUMENT":       2,
-		"ERROR_REASON_MALFORMED_MESSAGE":      3,
-		"ERROR_REASON_EMPTY_GOAL":             4,
-		"ERROR_REASON_MESSAGE_TOO_LARGE":      5,
-		"ERROR_REASON_FRAME_TOO_LARGE":        6,
-		"ERROR_REASON_CANCELLED":              7,
-		"ERROR_REASON_DEADLINE_EXCEEDED":      8,
-		"ERROR_REASON_NOT_FOUND":              9,
-		"ERROR_REASON_UNKNOWN_RUN":            10,
-		"ERROR_REASON_UNKNOWN_ROLE":           11,
-		"ERROR_REASON_UNKNOWN_CAPABILITY":     12,
-		"ERROR_REASON_LEASE_EXPIRED":          13,
-		"ERROR_REASON_ALREADY_EXISTS":         14,
-		"ERROR_REASON_REQUEST_ID_REUSED":      15,
-		"ERROR_REASON_PERMISSION_DENIED":      16,
-		"ERROR_REASON_RESOURCE_EXHAUSTED":     17,
-		"ERROR_REASON_FAILED_PRECONDITION":    18,
-		"ERROR_REASON_CYCLE":                  19,
-		"ERROR_REASON_SESSION_NOT_OPEN":       20,
-		"ERROR_REASON_SESSION_ALREADY_OPEN":   21,
-		"ERROR_REASON_WRONG_INSTANCE":         22,
-		"ERROR_REASON_RUN_EXPIRED":            23,
-		"ERROR_REASON_ABORTED":                24,
-		"ERROR_REASON_SESSION_REPLACED":       25,
-		"ERROR_REASON_SEQUENCE_GAP":           26,
-		"ERROR_REASON_OUT_OF_RANGE":           27,
-		"ERROR_REASON_NOT_SERVED":             28,
-		"ERROR_REASON_UNKNOWN_FRAME":          29,
-		"ERROR_REASON_INTERNAL":               30,
-		"ERROR_REASON_UNAVAILABLE":            31,
-		"ERROR_REASON_DATA_LOSS":              32,
-		"ERROR_REASON_UNAUTHENTICATED":        33,
-		"ERROR_REASON_NOT_HELD":               34,
-		"ERROR_REASON_NO_CAPACITY":            35,
-		"ERROR_REASON_STALE_EPOCH":            36,
-		"ERROR_REASON_POISONED":               37,
-		"ERROR_REASON_INSTANCE_LOST":          38,
-		"ERROR_REASON_RUN_TIMEOUT":            39,
-		"ERROR_REASON_DRAINING":               40,
-		"ERROR_REASON_CONFLICT":               41,
-		"ERROR_REASON_INVALID_PAGE_TOKEN":     42,
-		"ERROR_REASON_PROTOCOL_MISMATCH":      43,
-		"ERROR_REASON_BUDGET_EXHAUSTED":       44,
-		"ERROR_REASON_DELEGATION_LOOP":        45,
-		"ERROR_REASON_TOO_MANY_EVENTS":        46,
-		"ERROR_REASON_DELEGATION_TOO_DEEP":    47,
-		"ERROR_REASON_DELEGATION_TIMEOUT":     48,
-		"ERROR_REASON_TOO_MANY_DELEGATIONS":   49,
-		"ERROR_REASON_QUARANTINED":            50,
-		"ERROR_REASON_ERROR_BUDGET_EXHAUSTED": 51,
-		"ERROR_REASON_CONVERSATION_MOVED":     52,
-		"ERROR_REASON_ITERATION_LIMIT":        53,
-		"ERROR_REASON_RUN_TOO_LARGE":          54,
-		"ERROR_REASON_PAUSE_EXPIRED":          55,
-		"ERROR_REASON_PLAN_FAILED":            56,
-		"ERROR_REASON_APPROVAL_REJECTED":      57,
-		"ERROR_REASON_QUESTION_TIMED_OUT":     58,
-		"ERROR_REASON_RESULT_REFUSED":         59,
-		"ERROR_REASON_OUTPUT_MISMATCH":        60,
-		"ERROR_REASON_NOT_NEEDED":             61,
-		"ERROR_REASON_UNDECIDED":              62,
-		"ERROR_REASON_NO_RECEIVER":            63,
-		"ERROR_REASON_MESSAGE_NOT_ALLOWED":    64,
-		"ERROR_REASON_TOO_MANY_MESSAGES":      65,
-		"ERROR_REASON_STEP_TIMEOUT":           66,
-		"ERROR_REASON_TOKEN_MISSING":          67,
-		"ERROR_REASON_TOKEN_INVALID":          68,
-		"ERROR_REASON_TOKEN_EXPIRED":          69,
-		"ERROR_REASON_TOKEN_REVOKED":          70,
-		"ERROR_REASON_CERTIFICATE_REFUSED":    71,
-		"ERROR_REASON_QUOTA_EXCEEDED":         72,
-		"ERROR_REASON_TOO_MANY_REQUESTS":      87,
-		"ERROR_REASON_CROSS_SITE_REQUEST":     88,
-		"ERROR_REASON_LINK_REFUSED":           89,
+		"ERROR_REASON_UNSPECIFIED":             0,
+		"ERROR_REASON_UNKNOWN":                 1,
+		"ERROR_REASON_INVALID_ARGUMENT":        2,
+		"ERROR_REASON_MALFORMED_MESSAGE":       3,
+		"ERROR_REASON_EMPTY_GOAL":              4,
+		"ERROR_REASON_MESSAGE_TOO_LARGE":       5,
+		"ERROR_REASON_FRAME_TOO_LARGE":         6,
+		"ERROR_REASON_CANCELLED":               7,
+		"ERROR_REASON_DEADLINE_EXCEEDED":       8,
+		"ERROR_REASON_NOT_FOUND":               9,
+		"ERROR_REASON_UNKNOWN_RUN":             10,
+		"ERROR_REASON_UNKNOWN_ROLE":            11,
+		"ERROR_REASON_UNKNOWN_CAPABILITY":      12,
+		"ERROR_REASON_LEASE_EXPIRED":           13,
+		"ERROR_REASON_ALREADY_EXISTS":          14,
+		"ERROR_REASON_REQUEST_ID_REUSED":       15,
+		"ERROR_REASON_PERMISSION_DENIED":       16,
+		"ERROR_REASON_RESOURCE_EXHAUSTED":      17,
+		"ERROR_REASON_FAILED_PRECONDITION":     18,
+		"ERROR_REASON_CYCLE":                   19,
+		"ERROR_REASON_SESSION_NOT_OPEN":        20,
+		"ERROR_REASON_SESSION_ALREADY_OPEN":    21,
+		"ERROR_REASON_WRONG_INSTANCE":          22,
+		"ERROR_REASON_RUN_EXPIRED":             23,
+		"ERROR_REASON_ABORTED":                 24,
+		"ERROR_REASON_SESSION_REPLACED":        25,
+		"ERROR_REASON_SEQUENCE_GAP":            26,
+		"ERROR_REASON_OUT_OF_RANGE":            27,
+		"ERROR_REASON_NOT_SERVED":              28,
+		"ERROR_REASON_UNKNOWN_FRAME":           29,
+		"ERROR_REASON_INTERNAL":                30,
+		"ERROR_REASON_UNAVAILABLE":             31,
+		"ERROR_REASON_DATA_LOSS":               32,
+		"ERROR_REASON_UNAUTHENTICATED":         33,
+		"ERROR_REASON_NOT_HELD":                34,
+		"ERROR_REASON_NO_CAPACITY":             35,
+		"ERROR_REASON_STALE_EPOCH":             36,
+		"ERROR_REASON_POISONED":                37,
+		"ERROR_REASON_INSTANCE_LOST":           38,
+		"ERROR_REASON_RUN_TIMEOUT":             39,
+		"ERROR_REASON_DRAINING":                40,
+		"ERROR_REASON_CONFLICT":                41,
+		"ERROR_REASON_INVALID_PAGE_TOKEN":      42,
+		"ERROR_REASON_PROTOCOL_MISMATCH":       43,
+		"ERROR_REASON_BUDGET_EXHAUSTED":        44,
+		"ERROR_REASON_DELEGATION_LOOP":         45,
+		"ERROR_REASON_TOO_MANY_EVENTS":         46,
+		"ERROR_REASON_DELEGATION_TOO_DEEP":     47,
+		"ERROR_REASON_DELEGATION_TIMEOUT":      48,
+		"ERROR_REASON_TOO_MANY_DELEGATIONS":    49,
+		"ERROR_REASON_QUARANTINED":             50,
+		"ERROR_REASON_ERROR_BUDGET_EXHAUSTED":  51,
+		"ERROR_REASON_CONVERSATION_MOVED":      52,
+		"ERROR_REASON_ITERATION_LIMIT":         53,
+		"ERROR_REASON_RUN_TOO_LARGE":           54,
+		"ERROR_REASON_PAUSE_EXPIRED":           55,
+		"ERROR_REASON_PLAN_FAILED":             56,
+		"ERROR_REASON_APPROVAL_REJECTED":       57,
+		"ERROR_REASON_QUESTION_TIMED_OUT":      58,
+		"ERROR_REASON_RESULT_REFUSED":          59,
+		"ERROR_REASON_OUTPUT_MISMATCH":         60,
+		"ERROR_REASON_NOT_NEEDED":              61,
+		"ERROR_REASON_UNDECIDED":               62,
+		"ERROR_REASON_NO_RECEIVER":             63,
+		"ERROR_REASON_MESSAGE_NOT_ALLOWED":     64,
+		"ERROR_REASON_TOO_MANY_MESSAGES":       65,
+		"ERROR_REASON_STEP_TIMEOUT":            66,
+		"ERROR_REASON_TOKEN_MISSING":           67,
+		"ERROR_REASON_TOKEN_INVALID":           68,
+		"ERROR_REASON_TOKEN_EXPIRED":           69,
+		"ERROR_REASON_TOKEN_REVOKED":           70,
+		"ERROR_REASON_CERTIFICATE_REFUSED":     71,
+		"ERROR_REASON_QUOTA_EXCEEDED":          72,
+		"ERROR_REASON_BREAKPOINT_NOT_HELD":     73,
+		"ERROR_REASON_UNKNOWN_LEARNED_VERSION": 78,
+		"ERROR_REASON_LEARNED_VERSION_DECIDED": 79,
+		"ERROR_REASON_LEARNING_OFF":            80,
+		"ERROR_REASON_INSTANCE_NOT_ATTACHED":   85,
+		"ERROR_REASON_CALLS_NOT_RELAYED":       86,
+		"ERROR_REASON_TOO_MANY_REQUESTS":       87,
+		"ERROR_REASON_CROSS_SITE_REQUEST":      88,
+		"ERROR_REASON_LINK_REFUSED":            89,
 	}
 )
 
@@ -780,7 +805,7 @@ const file_archon_api_common_v1_failure_proto_rawDesc = "" +
 	"\x04kind\x18\v \x01(\tR\x04kind\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\xc0\x13\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\xa5\x15\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ERROR_REASON_UNKNOWN\x10\x01\x12!\n" +
@@ -855,7 +880,13 @@ const file_archon_api_common_v1_failure_proto_rawDesc = "" +
 	"\x1aERROR_REASON_TOKEN_EXPIRED\x10E\x12\x1e\n" +
 	"\x1aERROR_REASON_TOKEN_REVOKED\x10F\x12$\n" +
 	" ERROR_REASON_CERTIFICATE_REFUSED\x10G\x12\x1f\n" +
-	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10H\x12\"\n" +
+	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10H\x12$\n" +
+	" ERROR_REASON_BREAKPOINT_NOT_HELD\x10I\x12(\n" +
+	"$ERROR_REASON_UNKNOWN_LEARNED_VERSION\x10N\x12(\n" +
+	"$ERROR_REASON_LEARNED_VERSION_DECIDED\x10O\x12\x1d\n" +
+	"\x19ERROR_REASON_LEARNING_OFF\x10P\x12&\n" +
+	"\"ERROR_REASON_INSTANCE_NOT_ATTACHED\x10U\x12\"\n" +
+	"\x1eERROR_REASON_CALLS_NOT_RELAYED\x10V\x12\"\n" +
 	"\x1eERROR_REASON_TOO_MANY_REQUESTS\x10W\x12#\n" +
 	"\x1fERROR_REASON_CROSS_SITE_REQUEST\x10X\x12\x1d\n" +
 	"\x19ERROR_REASON_LINK_REFUSED\x10Y*\xf0\x01\n" +

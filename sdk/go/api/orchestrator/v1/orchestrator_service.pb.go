@@ -190,7 +190,9 @@ type SubmitRunRequest struct {
 	// True: every task of a role goes to instances of one version, the newest with an instance as of the submit (that
 	// `versions` admits), also after a retry, and whatever versions are started later. A task waits for an instance of it,
 	// up to the run's timeout. A role whose instances have no version is not pinned.
-	PinVersions   bool `protobuf:"varint,51,opt,name=pin_versions,json=pinVersions,proto3" json:"pin_versions,omitempty"`
+	PinVersions bool `protobuf:"varint,51,opt,name=pin_versions,json=pinVersions,proto3" json:"pin_versions,omitempty"`
+	// The breakpoints that the run begins with, at most 20; for callers that may call PauseRun.
+	Breakpoints   []*v1.Breakpoint `protobuf:"bytes,52,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -335,6 +337,13 @@ func (x *SubmitRunRequest) GetPinVersions() bool {
 		return x.PinVersions
 	}
 	return false
+}
+
+func (x *SubmitRunRequest) GetBreakpoints() []*v1.Breakpoint {
+	if x != nil {
+		return x.Breakpoints
+	}
+	return nil
 }
 
 // Response message for SubmitRun.
@@ -1511,6 +1520,107 @@ func (x *PauseRunResponse) GetRun() *Run {
 	return nil
 }
 
+// Request message for SetBreakpoints.
+type SetBreakpointsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The run.
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// The breakpoints, at most 20; empty: none.
+	Breakpoints   []*v1.Breakpoint `protobuf:"bytes,2,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetBreakpointsRequest) Reset() {
+	*x = SetBreakpointsRequest{}
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetBreakpointsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetBreakpointsRequest) ProtoMessage() {}
+
+func (x *SetBreakpointsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetBreakpointsRequest.ProtoReflect.Descriptor instead.
+func (*SetBreakpointsRequest) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *SetBreakpointsRequest) GetRunId() string {
+	if x != nil {
+		return x.RunId
+	}
+	return ""
+}
+
+func (x *SetBreakpointsRequest) GetBreakpoints() []*v1.Breakpoint {
+	if x != nil {
+		return x.Breakpoints
+	}
+	return nil
+}
+
+// Response message for SetBreakpoints.
+type SetBreakpointsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The current state of the run.
+	Run           *Run `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetBreakpointsResponse) Reset() {
+	*x = SetBreakpointsResponse{}
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetBreakpointsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetBreakpointsResponse) ProtoMessage() {}
+
+func (x *SetBreakpointsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetBreakpointsResponse.ProtoReflect.Descriptor instead.
+func (*SetBreakpointsResponse) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *SetBreakpointsResponse) GetRun() *Run {
+	if x != nil {
+		return x.Run
+	}
+	return nil
+}
+
 // Request message for ResumeRun.
 type ResumeRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1522,7 +1632,7 @@ type ResumeRunRequest struct {
 
 func (x *ResumeRunRequest) Reset() {
 	*x = ResumeRunRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[21]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1534,7 +1644,7 @@ func (x *ResumeRunRequest) String() string {
 func (*ResumeRunRequest) ProtoMessage() {}
 
 func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[21]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1547,7 +1657,7 @@ func (x *ResumeRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRunRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{21}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResumeRunRequest) GetRunId() string {
@@ -1568,7 +1678,7 @@ type ResumeRunResponse struct {
 
 func (x *ResumeRunResponse) Reset() {
 	*x = ResumeRunResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[22]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +1690,7 @@ func (x *ResumeRunResponse) String() string {
 func (*ResumeRunResponse) ProtoMessage() {}
 
 func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[22]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1703,7 @@ func (x *ResumeRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRunResponse.ProtoReflect.Descriptor instead.
 func (*ResumeRunResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{22}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResumeRunResponse) GetRun() *Run {
@@ -1616,7 +1726,7 @@ type PlanRunRequest struct {
 
 func (x *PlanRunRequest) Reset() {
 	*x = PlanRunRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[23]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1628,7 +1738,7 @@ func (x *PlanRunRequest) String() string {
 func (*PlanRunRequest) ProtoMessage() {}
 
 func (x *PlanRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[23]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1641,7 +1751,7 @@ func (x *PlanRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRunRequest.ProtoReflect.Descriptor instead.
 func (*PlanRunRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{23}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PlanRunRequest) GetSubmit() *SubmitRunRequest {
@@ -1679,7 +1789,7 @@ type PlanRunResponse struct {
 
 func (x *PlanRunResponse) Reset() {
 	*x = PlanRunResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[24]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +1801,7 @@ func (x *PlanRunResponse) String() string {
 func (*PlanRunResponse) ProtoMessage() {}
 
 func (x *PlanRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[24]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +1814,7 @@ func (x *PlanRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRunResponse.ProtoReflect.Descriptor instead.
 func (*PlanRunResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{24}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PlanRunResponse) GetTasks() []*Task {
@@ -1764,7 +1874,7 @@ type EditPlanRequest struct {
 
 func (x *EditPlanRequest) Reset() {
 	*x = EditPlanRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[25]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1776,7 +1886,7 @@ func (x *EditPlanRequest) String() string {
 func (*EditPlanRequest) ProtoMessage() {}
 
 func (x *EditPlanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[25]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1789,7 +1899,7 @@ func (x *EditPlanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditPlanRequest.ProtoReflect.Descriptor instead.
 func (*EditPlanRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{25}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *EditPlanRequest) GetRunId() string {
@@ -1824,7 +1934,7 @@ type EditPlanResponse struct {
 
 func (x *EditPlanResponse) Reset() {
 	*x = EditPlanResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[26]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +1946,7 @@ func (x *EditPlanResponse) String() string {
 func (*EditPlanResponse) ProtoMessage() {}
 
 func (x *EditPlanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[26]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +1959,7 @@ func (x *EditPlanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditPlanResponse.ProtoReflect.Descriptor instead.
 func (*EditPlanResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{26}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EditPlanResponse) GetRun() *Run {
@@ -1887,7 +1997,7 @@ type ForkRunRequest struct {
 
 func (x *ForkRunRequest) Reset() {
 	*x = ForkRunRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[27]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1899,7 +2009,7 @@ func (x *ForkRunRequest) String() string {
 func (*ForkRunRequest) ProtoMessage() {}
 
 func (x *ForkRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[27]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1912,7 +2022,7 @@ func (x *ForkRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkRunRequest.ProtoReflect.Descriptor instead.
 func (*ForkRunRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{27}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ForkRunRequest) GetRequestId() string {
@@ -1984,7 +2094,7 @@ type EditedAnswer struct {
 
 func (x *EditedAnswer) Reset() {
 	*x = EditedAnswer{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[28]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1996,7 +2106,7 @@ func (x *EditedAnswer) String() string {
 func (*EditedAnswer) ProtoMessage() {}
 
 func (x *EditedAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[28]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2009,7 +2119,7 @@ func (x *EditedAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditedAnswer.ProtoReflect.Descriptor instead.
 func (*EditedAnswer) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{28}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EditedAnswer) GetTask() string {
@@ -2039,7 +2149,7 @@ type EditedInput struct {
 
 func (x *EditedInput) Reset() {
 	*x = EditedInput{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[29]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2051,7 +2161,7 @@ func (x *EditedInput) String() string {
 func (*EditedInput) ProtoMessage() {}
 
 func (x *EditedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[29]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2064,7 +2174,7 @@ func (x *EditedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditedInput.ProtoReflect.Descriptor instead.
 func (*EditedInput) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{29}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EditedInput) GetTask() string {
@@ -2096,7 +2206,7 @@ type ForkRunResponse struct {
 
 func (x *ForkRunResponse) Reset() {
 	*x = ForkRunResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[30]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2218,7 @@ func (x *ForkRunResponse) String() string {
 func (*ForkRunResponse) ProtoMessage() {}
 
 func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[30]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2231,7 @@ func (x *ForkRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkRunResponse.ProtoReflect.Descriptor instead.
 func (*ForkRunResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{30}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ForkRunResponse) GetRun() *Run {
@@ -2168,7 +2278,7 @@ type ForkedTask struct {
 
 func (x *ForkedTask) Reset() {
 	*x = ForkedTask{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[31]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2180,7 +2290,7 @@ func (x *ForkedTask) String() string {
 func (*ForkedTask) ProtoMessage() {}
 
 func (x *ForkedTask) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[31]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2193,7 +2303,7 @@ func (x *ForkedTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForkedTask.ProtoReflect.Descriptor instead.
 func (*ForkedTask) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{31}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ForkedTask) GetTaskId() string {
@@ -2260,7 +2370,7 @@ type RateRunRequest struct {
 
 func (x *RateRunRequest) Reset() {
 	*x = RateRunRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[32]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2382,7 @@ func (x *RateRunRequest) String() string {
 func (*RateRunRequest) ProtoMessage() {}
 
 func (x *RateRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[32]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2395,7 @@ func (x *RateRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateRunRequest.ProtoReflect.Descriptor instead.
 func (*RateRunRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{32}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RateRunRequest) GetRunId() string {
@@ -2318,7 +2428,7 @@ type RateRunResponse struct {
 
 func (x *RateRunResponse) Reset() {
 	*x = RateRunResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[33]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2330,7 +2440,7 @@ func (x *RateRunResponse) String() string {
 func (*RateRunResponse) ProtoMessage() {}
 
 func (x *RateRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[33]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2343,7 +2453,7 @@ func (x *RateRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RateRunResponse.ProtoReflect.Descriptor instead.
 func (*RateRunResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{33}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{35}
 }
 
 // Request message for ListInstanceMetrics.
@@ -2361,7 +2471,7 @@ type ListInstanceMetricsRequest struct {
 
 func (x *ListInstanceMetricsRequest) Reset() {
 	*x = ListInstanceMetricsRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[34]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2373,7 +2483,7 @@ func (x *ListInstanceMetricsRequest) String() string {
 func (*ListInstanceMetricsRequest) ProtoMessage() {}
 
 func (x *ListInstanceMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[34]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2386,7 +2496,7 @@ func (x *ListInstanceMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstanceMetricsRequest.ProtoReflect.Descriptor instead.
 func (*ListInstanceMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{34}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListInstanceMetricsRequest) GetRole() string {
@@ -2423,7 +2533,7 @@ type ListInstanceMetricsResponse struct {
 
 func (x *ListInstanceMetricsResponse) Reset() {
 	*x = ListInstanceMetricsResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[35]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +2545,7 @@ func (x *ListInstanceMetricsResponse) String() string {
 func (*ListInstanceMetricsResponse) ProtoMessage() {}
 
 func (x *ListInstanceMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[35]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +2558,7 @@ func (x *ListInstanceMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListInstanceMetricsResponse.ProtoReflect.Descriptor instead.
 func (*ListInstanceMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{35}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListInstanceMetricsResponse) GetMetrics() []*InstanceMetrics {
@@ -2485,7 +2595,7 @@ type ConverseRequest struct {
 
 func (x *ConverseRequest) Reset() {
 	*x = ConverseRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2497,7 +2607,7 @@ func (x *ConverseRequest) String() string {
 func (*ConverseRequest) ProtoMessage() {}
 
 func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2510,7 +2620,7 @@ func (x *ConverseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConverseRequest.ProtoReflect.Descriptor instead.
 func (*ConverseRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{36}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ConverseRequest) GetCorrelationId() string {
@@ -2608,7 +2718,7 @@ type ConverseResponse struct {
 
 func (x *ConverseResponse) Reset() {
 	*x = ConverseResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[37]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2620,7 +2730,7 @@ func (x *ConverseResponse) String() string {
 func (*ConverseResponse) ProtoMessage() {}
 
 func (x *ConverseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[37]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2633,7 +2743,7 @@ func (x *ConverseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConverseResponse.ProtoReflect.Descriptor instead.
 func (*ConverseResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{37}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ConverseResponse) GetReplies() []*ConverseReply {
@@ -2668,7 +2778,7 @@ type ConverseReply struct {
 
 func (x *ConverseReply) Reset() {
 	*x = ConverseReply{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2680,7 +2790,7 @@ func (x *ConverseReply) String() string {
 func (*ConverseReply) ProtoMessage() {}
 
 func (x *ConverseReply) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2693,7 +2803,7 @@ func (x *ConverseReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConverseReply.ProtoReflect.Descriptor instead.
 func (*ConverseReply) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{38}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ConverseReply) GetCorrelationId() string {
@@ -2759,7 +2869,7 @@ type GetQuotasRequest struct {
 
 func (x *GetQuotasRequest) Reset() {
 	*x = GetQuotasRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[39]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2771,7 +2881,7 @@ func (x *GetQuotasRequest) String() string {
 func (*GetQuotasRequest) ProtoMessage() {}
 
 func (x *GetQuotasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[39]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2784,7 +2894,7 @@ func (x *GetQuotasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQuotasRequest.ProtoReflect.Descriptor instead.
 func (*GetQuotasRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{39}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetQuotasRequest) GetPageSize() int32 {
@@ -2816,7 +2926,7 @@ type GetQuotasResponse struct {
 
 func (x *GetQuotasResponse) Reset() {
 	*x = GetQuotasResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[40]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2828,7 +2938,7 @@ func (x *GetQuotasResponse) String() string {
 func (*GetQuotasResponse) ProtoMessage() {}
 
 func (x *GetQuotasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[40]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2841,7 +2951,7 @@ func (x *GetQuotasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQuotasResponse.ProtoReflect.Descriptor instead.
 func (*GetQuotasResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{40}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetQuotasResponse) GetUses() []*QuotaUse {
@@ -2882,7 +2992,7 @@ type QuotaUse struct {
 
 func (x *QuotaUse) Reset() {
 	*x = QuotaUse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[41]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2894,7 +3004,7 @@ func (x *QuotaUse) String() string {
 func (*QuotaUse) ProtoMessage() {}
 
 func (x *QuotaUse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[41]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2907,7 +3017,7 @@ func (x *QuotaUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaUse.ProtoReflect.Descriptor instead.
 func (*QuotaUse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{41}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *QuotaUse) GetTenant() string {
@@ -2954,7 +3064,7 @@ type QuotaCount struct {
 
 func (x *QuotaCount) Reset() {
 	*x = QuotaCount{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2966,7 +3076,7 @@ func (x *QuotaCount) String() string {
 func (*QuotaCount) ProtoMessage() {}
 
 func (x *QuotaCount) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2979,7 +3089,7 @@ func (x *QuotaCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuotaCount.ProtoReflect.Descriptor instead.
 func (*QuotaCount) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{42}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *QuotaCount) GetQuota() string {
@@ -3018,7 +3128,7 @@ type MarkRunRequest struct {
 
 func (x *MarkRunRequest) Reset() {
 	*x = MarkRunRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[43]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3030,7 +3140,7 @@ func (x *MarkRunRequest) String() string {
 func (*MarkRunRequest) ProtoMessage() {}
 
 func (x *MarkRunRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[43]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3043,7 +3153,7 @@ func (x *MarkRunRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkRunRequest.ProtoReflect.Descriptor instead.
 func (*MarkRunRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{43}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *MarkRunRequest) GetRunId() string {
@@ -3076,7 +3186,7 @@ type MarkRunResponse struct {
 
 func (x *MarkRunResponse) Reset() {
 	*x = MarkRunResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[44]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3088,7 +3198,7 @@ func (x *MarkRunResponse) String() string {
 func (*MarkRunResponse) ProtoMessage() {}
 
 func (x *MarkRunResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[44]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3101,7 +3211,7 @@ func (x *MarkRunResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MarkRunResponse.ProtoReflect.Descriptor instead.
 func (*MarkRunResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{44}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{46}
 }
 
 // One weight of a version.
@@ -3127,7 +3237,7 @@ type LearnedWeight struct {
 
 func (x *LearnedWeight) Reset() {
 	*x = LearnedWeight{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[45]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3139,7 +3249,7 @@ func (x *LearnedWeight) String() string {
 func (*LearnedWeight) ProtoMessage() {}
 
 func (x *LearnedWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[45]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3152,7 +3262,7 @@ func (x *LearnedWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LearnedWeight.ProtoReflect.Descriptor instead.
 func (*LearnedWeight) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{45}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *LearnedWeight) GetKind() string {
@@ -3230,7 +3340,7 @@ type LearnedVersion struct {
 
 func (x *LearnedVersion) Reset() {
 	*x = LearnedVersion{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[46]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3242,7 +3352,7 @@ func (x *LearnedVersion) String() string {
 func (*LearnedVersion) ProtoMessage() {}
 
 func (x *LearnedVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[46]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3255,7 +3365,7 @@ func (x *LearnedVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LearnedVersion.ProtoReflect.Descriptor instead.
 func (*LearnedVersion) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{46}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *LearnedVersion) GetVersion() int64 {
@@ -3327,7 +3437,7 @@ type ListLearnedVersionsRequest struct {
 
 func (x *ListLearnedVersionsRequest) Reset() {
 	*x = ListLearnedVersionsRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[47]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3339,7 +3449,7 @@ func (x *ListLearnedVersionsRequest) String() string {
 func (*ListLearnedVersionsRequest) ProtoMessage() {}
 
 func (x *ListLearnedVersionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[47]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3352,7 +3462,7 @@ func (x *ListLearnedVersionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLearnedVersionsRequest.ProtoReflect.Descriptor instead.
 func (*ListLearnedVersionsRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{47}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListLearnedVersionsRequest) GetPageSize() int32 {
@@ -3384,7 +3494,7 @@ type ListLearnedVersionsResponse struct {
 
 func (x *ListLearnedVersionsResponse) Reset() {
 	*x = ListLearnedVersionsResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[48]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3396,7 +3506,7 @@ func (x *ListLearnedVersionsResponse) String() string {
 func (*ListLearnedVersionsResponse) ProtoMessage() {}
 
 func (x *ListLearnedVersionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[48]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3409,7 +3519,7 @@ func (x *ListLearnedVersionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLearnedVersionsResponse.ProtoReflect.Descriptor instead.
 func (*ListLearnedVersionsResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{48}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListLearnedVersionsResponse) GetVersions() []*LearnedVersion {
@@ -3448,7 +3558,7 @@ type DecideLearnedVersionRequest struct {
 
 func (x *DecideLearnedVersionRequest) Reset() {
 	*x = DecideLearnedVersionRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[49]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3460,7 +3570,7 @@ func (x *DecideLearnedVersionRequest) String() string {
 func (*DecideLearnedVersionRequest) ProtoMessage() {}
 
 func (x *DecideLearnedVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[49]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3473,7 +3583,7 @@ func (x *DecideLearnedVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideLearnedVersionRequest.ProtoReflect.Descriptor instead.
 func (*DecideLearnedVersionRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{49}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DecideLearnedVersionRequest) GetVersion() int64 {
@@ -3508,7 +3618,7 @@ type DecideLearnedVersionResponse struct {
 
 func (x *DecideLearnedVersionResponse) Reset() {
 	*x = DecideLearnedVersionResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[50]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3520,7 +3630,7 @@ func (x *DecideLearnedVersionResponse) String() string {
 func (*DecideLearnedVersionResponse) ProtoMessage() {}
 
 func (x *DecideLearnedVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[50]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3533,7 +3643,7 @@ func (x *DecideLearnedVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideLearnedVersionResponse.ProtoReflect.Descriptor instead.
 func (*DecideLearnedVersionResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{50}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *DecideLearnedVersionResponse) GetVersion() *LearnedVersion {
@@ -3556,7 +3666,7 @@ type RevertLearnedVersionRequest struct {
 
 func (x *RevertLearnedVersionRequest) Reset() {
 	*x = RevertLearnedVersionRequest{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[51]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3568,7 +3678,7 @@ func (x *RevertLearnedVersionRequest) String() string {
 func (*RevertLearnedVersionRequest) ProtoMessage() {}
 
 func (x *RevertLearnedVersionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[51]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3581,7 +3691,7 @@ func (x *RevertLearnedVersionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevertLearnedVersionRequest.ProtoReflect.Descriptor instead.
 func (*RevertLearnedVersionRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{51}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RevertLearnedVersionRequest) GetVersion() int64 {
@@ -3609,7 +3719,7 @@ type RevertLearnedVersionResponse struct {
 
 func (x *RevertLearnedVersionResponse) Reset() {
 	*x = RevertLearnedVersionResponse{}
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[52]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3621,7 +3731,7 @@ func (x *RevertLearnedVersionResponse) String() string {
 func (*RevertLearnedVersionResponse) ProtoMessage() {}
 
 func (x *RevertLearnedVersionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[52]
+	mi := &file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3634,7 +3744,7 @@ func (x *RevertLearnedVersionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevertLearnedVersionResponse.ProtoReflect.Descriptor instead.
 func (*RevertLearnedVersionResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{52}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RevertLearnedVersionResponse) GetVersion() *LearnedVersion {
@@ -3648,7 +3758,7 @@ var File_archon_api_orchestrator_v1_orchestrator_service_proto protoreflect.File
 
 const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\n" +
-	"5archon/api/orchestrator/v1/orchestrator_service.proto\x12\x1aarchon.api.orchestrator.v1\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1farchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a$archon/api/orchestrator/v1/run.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfd\x06\n" +
+	"5archon/api/orchestrator/v1/orchestrator_service.proto\x12\x1aarchon.api.orchestrator.v1\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1farchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a$archon/api/orchestrator/v1/run.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc1\a\n" +
 	"\x10SubmitRunRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12.\n" +
@@ -3668,7 +3778,8 @@ const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\aplanner\x18\r \x01(\tR\aplanner\x12'\n" +
 	"\x0fcheck_alignment\x18\x0e \x01(\bR\x0echeckAlignment\x12\x1b\n" +
 	"\tplan_json\x182 \x01(\tR\bplanJson\x12!\n" +
-	"\fpin_versions\x183 \x01(\bR\vpinVersions\x1a;\n" +
+	"\fpin_versions\x183 \x01(\bR\vpinVersions\x12B\n" +
+	"\vbreakpoints\x184 \x03(\v2 .archon.api.common.v1.BreakpointR\vbreakpoints\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a;\n" +
@@ -3748,6 +3859,11 @@ const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\x0fPauseRunRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\"E\n" +
 	"\x10PauseRunResponse\x121\n" +
+	"\x03run\x18\x01 \x01(\v2\x1f.archon.api.orchestrator.v1.RunR\x03run\"r\n" +
+	"\x15SetBreakpointsRequest\x12\x15\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12B\n" +
+	"\vbreakpoints\x18\x02 \x03(\v2 .archon.api.common.v1.BreakpointR\vbreakpoints\"K\n" +
+	"\x16SetBreakpointsResponse\x121\n" +
 	"\x03run\x18\x01 \x01(\v2\x1f.archon.api.orchestrator.v1.RunR\x03run\")\n" +
 	"\x10ResumeRunRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\"F\n" +
@@ -3900,7 +4016,7 @@ const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\x17LEARNED_ORIGIN_PROPOSED\x10\x02\x12\x1b\n" +
 	"\x17LEARNED_ORIGIN_APPROVED\x10\x03\x12\x1b\n" +
 	"\x17LEARNED_ORIGIN_REJECTED\x10\x04\x12\x1b\n" +
-	"\x17LEARNED_ORIGIN_REVERTED\x10\x052\xa7\x13\n" +
+	"\x17LEARNED_ORIGIN_REVERTED\x10\x052\xa0\x14\n" +
 	"\x13OrchestratorService\x12h\n" +
 	"\tSubmitRun\x12,.archon.api.orchestrator.v1.SubmitRunRequest\x1a-.archon.api.orchestrator.v1.SubmitRunResponse\x12g\n" +
 	"\bWatchRun\x12+.archon.api.orchestrator.v1.WatchRunRequest\x1a,.archon.api.orchestrator.v1.WatchRunResponse0\x01\x12_\n" +
@@ -3912,7 +4028,8 @@ const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\rListQuestions\x120.archon.api.orchestrator.v1.ListQuestionsRequest\x1a1.archon.api.orchestrator.v1.ListQuestionsResponse\x12b\n" +
 	"\aRespond\x12*.archon.api.orchestrator.v1.RespondRequest\x1a+.archon.api.orchestrator.v1.RespondResponse\x12e\n" +
 	"\bPauseRun\x12+.archon.api.orchestrator.v1.PauseRunRequest\x1a,.archon.api.orchestrator.v1.PauseRunResponse\x12h\n" +
-	"\tResumeRun\x12,.archon.api.orchestrator.v1.ResumeRunRequest\x1a-.archon.api.orchestrator.v1.ResumeRunResponse\x12b\n" +
+	"\tResumeRun\x12,.archon.api.orchestrator.v1.ResumeRunRequest\x1a-.archon.api.orchestrator.v1.ResumeRunResponse\x12w\n" +
+	"\x0eSetBreakpoints\x121.archon.api.orchestrator.v1.SetBreakpointsRequest\x1a2.archon.api.orchestrator.v1.SetBreakpointsResponse\x12b\n" +
 	"\aPlanRun\x12*.archon.api.orchestrator.v1.PlanRunRequest\x1a+.archon.api.orchestrator.v1.PlanRunResponse\x12e\n" +
 	"\bEditPlan\x12+.archon.api.orchestrator.v1.EditPlanRequest\x1a,.archon.api.orchestrator.v1.EditPlanResponse\x12b\n" +
 	"\aForkRun\x12*.archon.api.orchestrator.v1.ForkRunRequest\x1a+.archon.api.orchestrator.v1.ForkRunResponse\x12b\n" +
@@ -3939,7 +4056,7 @@ func file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP() []
 }
 
 var file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_archon_api_orchestrator_v1_orchestrator_service_proto_goTypes = []any{
 	(ForkDecision)(0),                    // 0: archon.api.orchestrator.v1.ForkDecision
 	(LearnedOrigin)(0),                   // 1: archon.api.orchestrator.v1.LearnedOrigin
@@ -3964,163 +4081,171 @@ var file_archon_api_orchestrator_v1_orchestrator_service_proto_goTypes = []any{
 	(*ListQuestionsResponse)(nil),        // 20: archon.api.orchestrator.v1.ListQuestionsResponse
 	(*PauseRunRequest)(nil),              // 21: archon.api.orchestrator.v1.PauseRunRequest
 	(*PauseRunResponse)(nil),             // 22: archon.api.orchestrator.v1.PauseRunResponse
-	(*ResumeRunRequest)(nil),             // 23: archon.api.orchestrator.v1.ResumeRunRequest
-	(*ResumeRunResponse)(nil),            // 24: archon.api.orchestrator.v1.ResumeRunResponse
-	(*PlanRunRequest)(nil),               // 25: archon.api.orchestrator.v1.PlanRunRequest
-	(*PlanRunResponse)(nil),              // 26: archon.api.orchestrator.v1.PlanRunResponse
-	(*EditPlanRequest)(nil),              // 27: archon.api.orchestrator.v1.EditPlanRequest
-	(*EditPlanResponse)(nil),             // 28: archon.api.orchestrator.v1.EditPlanResponse
-	(*ForkRunRequest)(nil),               // 29: archon.api.orchestrator.v1.ForkRunRequest
-	(*EditedAnswer)(nil),                 // 30: archon.api.orchestrator.v1.EditedAnswer
-	(*EditedInput)(nil),                  // 31: archon.api.orchestrator.v1.EditedInput
-	(*ForkRunResponse)(nil),              // 32: archon.api.orchestrator.v1.ForkRunResponse
-	(*ForkedTask)(nil),                   // 33: archon.api.orchestrator.v1.ForkedTask
-	(*RateRunRequest)(nil),               // 34: archon.api.orchestrator.v1.RateRunRequest
-	(*RateRunResponse)(nil),              // 35: archon.api.orchestrator.v1.RateRunResponse
-	(*ListInstanceMetricsRequest)(nil),   // 36: archon.api.orchestrator.v1.ListInstanceMetricsRequest
-	(*ListInstanceMetricsResponse)(nil),  // 37: archon.api.orchestrator.v1.ListInstanceMetricsResponse
-	(*ConverseRequest)(nil),              // 38: archon.api.orchestrator.v1.ConverseRequest
-	(*ConverseResponse)(nil),             // 39: archon.api.orchestrator.v1.ConverseResponse
-	(*ConverseReply)(nil),                // 40: archon.api.orchestrator.v1.ConverseReply
-	(*GetQuotasRequest)(nil),             // 41: archon.api.orchestrator.v1.GetQuotasRequest
-	(*GetQuotasResponse)(nil),            // 42: archon.api.orchestrator.v1.GetQuotasResponse
-	(*QuotaUse)(nil),                     // 43: archon.api.orchestrator.v1.QuotaUse
-	(*QuotaCount)(nil),                   // 44: archon.api.orchestrator.v1.QuotaCount
-	(*MarkRunRequest)(nil),               // 45: archon.api.orchestrator.v1.MarkRunRequest
-	(*MarkRunResponse)(nil),              // 46: archon.api.orchestrator.v1.MarkRunResponse
-	(*LearnedWeight)(nil),                // 47: archon.api.orchestrator.v1.LearnedWeight
-	(*LearnedVersion)(nil),               // 48: archon.api.orchestrator.v1.LearnedVersion
-	(*ListLearnedVersionsRequest)(nil),   // 49: archon.api.orchestrator.v1.ListLearnedVersionsRequest
-	(*ListLearnedVersionsResponse)(nil),  // 50: archon.api.orchestrator.v1.ListLearnedVersionsResponse
-	(*DecideLearnedVersionRequest)(nil),  // 51: archon.api.orchestrator.v1.DecideLearnedVersionRequest
-	(*DecideLearnedVersionResponse)(nil), // 52: archon.api.orchestrator.v1.DecideLearnedVersionResponse
-	(*RevertLearnedVersionRequest)(nil),  // 53: archon.api.orchestrator.v1.RevertLearnedVersionRequest
-	(*RevertLearnedVersionResponse)(nil), // 54: archon.api.orchestrator.v1.RevertLearnedVersionResponse
-	nil,                                  // 55: archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
-	nil,                                  // 56: archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
-	(*v1.Part)(nil),                      // 57: archon.api.common.v1.Part
-	(Strategy)(0),                        // 58: archon.api.orchestrator.v1.Strategy
-	(*durationpb.Duration)(nil),          // 59: google.protobuf.Duration
-	(*v1.Budget)(nil),                    // 60: archon.api.common.v1.Budget
-	(*v1.TraceContext)(nil),              // 61: archon.api.common.v1.TraceContext
-	(*Run)(nil),                          // 62: archon.api.orchestrator.v1.Run
-	(*RunEvent)(nil),                     // 63: archon.api.orchestrator.v1.RunEvent
-	(v1.TaskState)(0),                    // 64: archon.api.common.v1.TaskState
-	(*RunRecord)(nil),                    // 65: archon.api.orchestrator.v1.RunRecord
-	(v1.Decision)(0),                     // 66: archon.api.common.v1.Decision
-	(*Question)(nil),                     // 67: archon.api.orchestrator.v1.Question
-	(*Task)(nil),                         // 68: archon.api.orchestrator.v1.Task
-	(*v1.Edge)(nil),                      // 69: archon.api.common.v1.Edge
-	(*v1.Plan)(nil),                      // 70: archon.api.common.v1.Plan
-	(*v1.MemoryRef)(nil),                 // 71: archon.api.common.v1.MemoryRef
-	(*InstanceMetrics)(nil),              // 72: archon.api.orchestrator.v1.InstanceMetrics
-	(*v1.Failure)(nil),                   // 73: archon.api.common.v1.Failure
-	(*timestamppb.Timestamp)(nil),        // 74: google.protobuf.Timestamp
+	(*SetBreakpointsRequest)(nil),        // 23: archon.api.orchestrator.v1.SetBreakpointsRequest
+	(*SetBreakpointsResponse)(nil),       // 24: archon.api.orchestrator.v1.SetBreakpointsResponse
+	(*ResumeRunRequest)(nil),             // 25: archon.api.orchestrator.v1.ResumeRunRequest
+	(*ResumeRunResponse)(nil),            // 26: archon.api.orchestrator.v1.ResumeRunResponse
+	(*PlanRunRequest)(nil),               // 27: archon.api.orchestrator.v1.PlanRunRequest
+	(*PlanRunResponse)(nil),              // 28: archon.api.orchestrator.v1.PlanRunResponse
+	(*EditPlanRequest)(nil),              // 29: archon.api.orchestrator.v1.EditPlanRequest
+	(*EditPlanResponse)(nil),             // 30: archon.api.orchestrator.v1.EditPlanResponse
+	(*ForkRunRequest)(nil),               // 31: archon.api.orchestrator.v1.ForkRunRequest
+	(*EditedAnswer)(nil),                 // 32: archon.api.orchestrator.v1.EditedAnswer
+	(*EditedInput)(nil),                  // 33: archon.api.orchestrator.v1.EditedInput
+	(*ForkRunResponse)(nil),              // 34: archon.api.orchestrator.v1.ForkRunResponse
+	(*ForkedTask)(nil),                   // 35: archon.api.orchestrator.v1.ForkedTask
+	(*RateRunRequest)(nil),               // 36: archon.api.orchestrator.v1.RateRunRequest
+	(*RateRunResponse)(nil),              // 37: archon.api.orchestrator.v1.RateRunResponse
+	(*ListInstanceMetricsRequest)(nil),   // 38: archon.api.orchestrator.v1.ListInstanceMetricsRequest
+	(*ListInstanceMetricsResponse)(nil),  // 39: archon.api.orchestrator.v1.ListInstanceMetricsResponse
+	(*ConverseRequest)(nil),              // 40: archon.api.orchestrator.v1.ConverseRequest
+	(*ConverseResponse)(nil),             // 41: archon.api.orchestrator.v1.ConverseResponse
+	(*ConverseReply)(nil),                // 42: archon.api.orchestrator.v1.ConverseReply
+	(*GetQuotasRequest)(nil),             // 43: archon.api.orchestrator.v1.GetQuotasRequest
+	(*GetQuotasResponse)(nil),            // 44: archon.api.orchestrator.v1.GetQuotasResponse
+	(*QuotaUse)(nil),                     // 45: archon.api.orchestrator.v1.QuotaUse
+	(*QuotaCount)(nil),                   // 46: archon.api.orchestrator.v1.QuotaCount
+	(*MarkRunRequest)(nil),               // 47: archon.api.orchestrator.v1.MarkRunRequest
+	(*MarkRunResponse)(nil),              // 48: archon.api.orchestrator.v1.MarkRunResponse
+	(*LearnedWeight)(nil),                // 49: archon.api.orchestrator.v1.LearnedWeight
+	(*LearnedVersion)(nil),               // 50: archon.api.orchestrator.v1.LearnedVersion
+	(*ListLearnedVersionsRequest)(nil),   // 51: archon.api.orchestrator.v1.ListLearnedVersionsRequest
+	(*ListLearnedVersionsResponse)(nil),  // 52: archon.api.orchestrator.v1.ListLearnedVersionsResponse
+	(*DecideLearnedVersionRequest)(nil),  // 53: archon.api.orchestrator.v1.DecideLearnedVersionRequest
+	(*DecideLearnedVersionResponse)(nil), // 54: archon.api.orchestrator.v1.DecideLearnedVersionResponse
+	(*RevertLearnedVersionRequest)(nil),  // 55: archon.api.orchestrator.v1.RevertLearnedVersionRequest
+	(*RevertLearnedVersionResponse)(nil), // 56: archon.api.orchestrator.v1.RevertLearnedVersionResponse
+	nil,                                  // 57: archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
+	nil,                                  // 58: archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
+	(*v1.Part)(nil),                      // 59: archon.api.common.v1.Part
+	(Strategy)(0),                        // 60: archon.api.orchestrator.v1.Strategy
+	(*durationpb.Duration)(nil),          // 61: google.protobuf.Duration
+	(*v1.Budget)(nil),                    // 62: archon.api.common.v1.Budget
+	(*v1.TraceContext)(nil),              // 63: archon.api.common.v1.TraceContext
+	(*v1.Breakpoint)(nil),                // 64: archon.api.common.v1.Breakpoint
+	(*Run)(nil),                          // 65: archon.api.orchestrator.v1.Run
+	(*RunEvent)(nil),                     // 66: archon.api.orchestrator.v1.RunEvent
+	(v1.TaskState)(0),                    // 67: archon.api.common.v1.TaskState
+	(*RunRecord)(nil),                    // 68: archon.api.orchestrator.v1.RunRecord
+	(v1.Decision)(0),                     // 69: archon.api.common.v1.Decision
+	(*Question)(nil),                     // 70: archon.api.orchestrator.v1.Question
+	(*Task)(nil),                         // 71: archon.api.orchestrator.v1.Task
+	(*v1.Edge)(nil),                      // 72: archon.api.common.v1.Edge
+	(*v1.Plan)(nil),                      // 73: archon.api.common.v1.Plan
+	(*v1.MemoryRef)(nil),                 // 74: archon.api.common.v1.MemoryRef
+	(*InstanceMetrics)(nil),              // 75: archon.api.orchestrator.v1.InstanceMetrics
+	(*v1.Failure)(nil),                   // 76: archon.api.common.v1.Failure
+	(*timestamppb.Timestamp)(nil),        // 77: google.protobuf.Timestamp
 }
 var file_archon_api_orchestrator_v1_orchestrator_service_proto_depIdxs = []int32{
-	57, // 0: archon.api.orchestrator.v1.SubmitRunRequest.goal:type_name -> archon.api.common.v1.Part
-	58, // 1: archon.api.orchestrator.v1.SubmitRunRequest.strategy:type_name -> archon.api.orchestrator.v1.Strategy
-	59, // 2: archon.api.orchestrator.v1.SubmitRunRequest.timeout:type_name -> google.protobuf.Duration
-	59, // 3: archon.api.orchestrator.v1.SubmitRunRequest.wait:type_name -> google.protobuf.Duration
-	60, // 4: archon.api.orchestrator.v1.SubmitRunRequest.budget:type_name -> archon.api.common.v1.Budget
-	55, // 5: archon.api.orchestrator.v1.SubmitRunRequest.metadata:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
-	61, // 6: archon.api.orchestrator.v1.SubmitRunRequest.trace:type_name -> archon.api.common.v1.TraceContext
-	56, // 7: archon.api.orchestrator.v1.SubmitRunRequest.versions:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
-	62, // 8: archon.api.orchestrator.v1.SubmitRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	63, // 9: archon.api.orchestrator.v1.WatchRunResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
-	62, // 10: archon.api.orchestrator.v1.GetRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	64, // 11: archon.api.orchestrator.v1.ListRunsRequest.states:type_name -> archon.api.common.v1.TaskState
-	62, // 12: archon.api.orchestrator.v1.ListRunsResponse.runs:type_name -> archon.api.orchestrator.v1.Run
-	65, // 13: archon.api.orchestrator.v1.ListRunRecordsResponse.records:type_name -> archon.api.orchestrator.v1.RunRecord
-	14, // 14: archon.api.orchestrator.v1.ListRunStepsResponse.steps:type_name -> archon.api.orchestrator.v1.RunStep
-	62, // 15: archon.api.orchestrator.v1.CancelRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	57, // 16: archon.api.orchestrator.v1.RespondRequest.parts:type_name -> archon.api.common.v1.Part
-	66, // 17: archon.api.orchestrator.v1.RespondRequest.decision:type_name -> archon.api.common.v1.Decision
-	62, // 18: archon.api.orchestrator.v1.RespondResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	67, // 19: archon.api.orchestrator.v1.ListQuestionsResponse.questions:type_name -> archon.api.orchestrator.v1.Question
-	62, // 20: archon.api.orchestrator.v1.PauseRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	62, // 21: archon.api.orchestrator.v1.ResumeRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	2,  // 22: archon.api.orchestrator.v1.PlanRunRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
-	68, // 23: archon.api.orchestrator.v1.PlanRunResponse.tasks:type_name -> archon.api.orchestrator.v1.Task
-	69, // 24: archon.api.orchestrator.v1.PlanRunResponse.edges:type_name -> archon.api.common.v1.Edge
-	70, // 25: archon.api.orchestrator.v1.PlanRunResponse.plan:type_name -> archon.api.common.v1.Plan
-	58, // 26: archon.api.orchestrator.v1.PlanRunResponse.strategy:type_name -> archon.api.orchestrator.v1.Strategy
-	62, // 27: archon.api.orchestrator.v1.EditPlanResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	57, // 28: archon.api.orchestrator.v1.ForkRunRequest.goal:type_name -> archon.api.common.v1.Part
-	30, // 29: archon.api.orchestrator.v1.ForkRunRequest.edited_answers:type_name -> archon.api.orchestrator.v1.EditedAnswer
-	31, // 30: archon.api.orchestrator.v1.ForkRunRequest.edited_inputs:type_name -> archon.api.orchestrator.v1.EditedInput
-	57, // 31: archon.api.orchestrator.v1.EditedAnswer.parts:type_name -> archon.api.common.v1.Part
-	62, // 32: archon.api.orchestrator.v1.ForkRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	33, // 33: archon.api.orchestrator.v1.ForkRunResponse.tasks:type_name -> archon.api.orchestrator.v1.ForkedTask
-	0,  // 34: archon.api.orchestrator.v1.ForkedTask.decision:type_name -> archon.api.orchestrator.v1.ForkDecision
-	71, // 35: archon.api.orchestrator.v1.ForkedTask.because:type_name -> archon.api.common.v1.MemoryRef
-	72, // 36: archon.api.orchestrator.v1.ListInstanceMetricsResponse.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
-	2,  // 37: archon.api.orchestrator.v1.ConverseRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
-	4,  // 38: archon.api.orchestrator.v1.ConverseRequest.watch:type_name -> archon.api.orchestrator.v1.WatchRunRequest
-	15, // 39: archon.api.orchestrator.v1.ConverseRequest.cancel:type_name -> archon.api.orchestrator.v1.CancelRunRequest
-	17, // 40: archon.api.orchestrator.v1.ConverseRequest.respond:type_name -> archon.api.orchestrator.v1.RespondRequest
-	40, // 41: archon.api.orchestrator.v1.ConverseResponse.replies:type_name -> archon.api.orchestrator.v1.ConverseReply
-	63, // 42: archon.api.orchestrator.v1.ConverseResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
-	62, // 43: archon.api.orchestrator.v1.ConverseReply.run:type_name -> archon.api.orchestrator.v1.Run
-	73, // 44: archon.api.orchestrator.v1.ConverseReply.failure:type_name -> archon.api.common.v1.Failure
-	43, // 45: archon.api.orchestrator.v1.GetQuotasResponse.uses:type_name -> archon.api.orchestrator.v1.QuotaUse
-	59, // 46: archon.api.orchestrator.v1.GetQuotasResponse.day_remaining:type_name -> google.protobuf.Duration
-	44, // 47: archon.api.orchestrator.v1.QuotaUse.counts:type_name -> archon.api.orchestrator.v1.QuotaCount
-	1,  // 48: archon.api.orchestrator.v1.LearnedVersion.origin:type_name -> archon.api.orchestrator.v1.LearnedOrigin
-	74, // 49: archon.api.orchestrator.v1.LearnedVersion.create_time:type_name -> google.protobuf.Timestamp
-	47, // 50: archon.api.orchestrator.v1.LearnedVersion.weights:type_name -> archon.api.orchestrator.v1.LearnedWeight
-	48, // 51: archon.api.orchestrator.v1.ListLearnedVersionsResponse.versions:type_name -> archon.api.orchestrator.v1.LearnedVersion
-	48, // 52: archon.api.orchestrator.v1.DecideLearnedVersionResponse.version:type_name -> archon.api.orchestrator.v1.LearnedVersion
-	48, // 53: archon.api.orchestrator.v1.RevertLearnedVersionResponse.version:type_name -> archon.api.orchestrator.v1.LearnedVersion
-	2,  // 54: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:input_type -> archon.api.orchestrator.v1.SubmitRunRequest
-	4,  // 55: archon.api.orchestrator.v1.OrchestratorService.WatchRun:input_type -> archon.api.orchestrator.v1.WatchRunRequest
-	6,  // 56: archon.api.orchestrator.v1.OrchestratorService.GetRun:input_type -> archon.api.orchestrator.v1.GetRunRequest
-	8,  // 57: archon.api.orchestrator.v1.OrchestratorService.ListRuns:input_type -> archon.api.orchestrator.v1.ListRunsRequest
-	10, // 58: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:input_type -> archon.api.orchestrator.v1.ListRunRecordsRequest
-	12, // 59: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:input_type -> archon.api.orchestrator.v1.ListRunStepsRequest
-	15, // 60: archon.api.orchestrator.v1.OrchestratorService.CancelRun:input_type -> archon.api.orchestrator.v1.CancelRunRequest
-	19, // 61: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:input_type -> archon.api.orchestrator.v1.ListQuestionsRequest
-	17, // 62: archon.api.orchestrator.v1.OrchestratorService.Respond:input_type -> archon.api.orchestrator.v1.RespondRequest
-	21, // 63: archon.api.orchestrator.v1.OrchestratorService.PauseRun:input_type -> archon.api.orchestrator.v1.PauseRunRequest
-	23, // 64: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:input_type -> archon.api.orchestrator.v1.ResumeRunRequest
-	25, // 65: archon.api.orchestrator.v1.OrchestratorService.PlanRun:input_type -> archon.api.orchestrator.v1.PlanRunRequest
-	27, // 66: archon.api.orchestrator.v1.OrchestratorService.EditPlan:input_type -> archon.api.orchestrator.v1.EditPlanRequest
-	29, // 67: archon.api.orchestrator.v1.OrchestratorService.ForkRun:input_type -> archon.api.orchestrator.v1.ForkRunRequest
-	34, // 68: archon.api.orchestrator.v1.OrchestratorService.RateRun:input_type -> archon.api.orchestrator.v1.RateRunRequest
-	36, // 69: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:input_type -> archon.api.orchestrator.v1.ListInstanceMetricsRequest
-	38, // 70: archon.api.orchestrator.v1.OrchestratorService.Converse:input_type -> archon.api.orchestrator.v1.ConverseRequest
-	41, // 71: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:input_type -> archon.api.orchestrator.v1.GetQuotasRequest
-	45, // 72: archon.api.orchestrator.v1.OrchestratorService.MarkRun:input_type -> archon.api.orchestrator.v1.MarkRunRequest
-	49, // 73: archon.api.orchestrator.v1.OrchestratorService.ListLearnedVersions:input_type -> archon.api.orchestrator.v1.ListLearnedVersionsRequest
-	51, // 74: archon.api.orchestrator.v1.OrchestratorService.DecideLearnedVersion:input_type -> archon.api.orchestrator.v1.DecideLearnedVersionRequest
-	53, // 75: archon.api.orchestrator.v1.OrchestratorService.RevertLearnedVersion:input_type -> archon.api.orchestrator.v1.RevertLearnedVersionRequest
-	3,  // 76: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:output_type -> archon.api.orchestrator.v1.SubmitRunResponse
-	5,  // 77: archon.api.orchestrator.v1.OrchestratorService.WatchRun:output_type -> archon.api.orchestrator.v1.WatchRunResponse
-	7,  // 78: archon.api.orchestrator.v1.OrchestratorService.GetRun:output_type -> archon.api.orchestrator.v1.GetRunResponse
-	9,  // 79: archon.api.orchestrator.v1.OrchestratorService.ListRuns:output_type -> archon.api.orchestrator.v1.ListRunsResponse
-	11, // 80: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:output_type -> archon.api.orchestrator.v1.ListRunRecordsResponse
-	13, // 81: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:output_type -> archon.api.orchestrator.v1.ListRunStepsResponse
-	16, // 82: archon.api.orchestrator.v1.OrchestratorService.CancelRun:output_type -> archon.api.orchestrator.v1.CancelRunResponse
-	20, // 83: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:output_type -> archon.api.orchestrator.v1.ListQuestionsResponse
-	18, // 84: archon.api.orchestrator.v1.OrchestratorService.Respond:output_type -> archon.api.orchestrator.v1.RespondResponse
-	22, // 85: archon.api.orchestrator.v1.OrchestratorService.PauseRun:output_type -> archon.api.orchestrator.v1.PauseRunResponse
-	24, // 86: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:output_type -> archon.api.orchestrator.v1.ResumeRunResponse
-	26, // 87: archon.api.orchestrator.v1.OrchestratorService.PlanRun:output_type -> archon.api.orchestrator.v1.PlanRunResponse
-	28, // 88: archon.api.orchestrator.v1.OrchestratorService.EditPlan:output_type -> archon.api.orchestrator.v1.EditPlanResponse
-	32, // 89: archon.api.orchestrator.v1.OrchestratorService.ForkRun:output_type -> archon.api.orchestrator.v1.ForkRunResponse
-	35, // 90: archon.api.orchestrator.v1.OrchestratorService.RateRun:output_type -> archon.api.orchestrator.v1.RateRunResponse
-	37, // 91: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:output_type -> archon.api.orchestrator.v1.ListInstanceMetricsResponse
-	39, // 92: archon.api.orchestrator.v1.OrchestratorService.Converse:output_type -> archon.api.orchestrator.v1.ConverseResponse
-	42, // 93: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:output_type -> archon.api.orchestrator.v1.GetQuotasResponse
-	46, // 94: archon.api.orchestrator.v1.OrchestratorService.MarkRun:output_type -> archon.api.orchestrator.v1.MarkRunResponse
-	50, // 95: archon.api.orchestrator.v1.OrchestratorService.ListLearnedVersions:output_type -> archon.api.orchestrator.v1.ListLearnedVersionsResponse
-	52, // 96: archon.api.orchestrator.v1.OrchestratorService.DecideLearnedVersion:output_type -> archon.api.orchestrator.v1.DecideLearnedVersionResponse
-	54, // 97: archon.api.orchestrator.v1.OrchestratorService.RevertLearnedVersion:output_type -> archon.api.orchestrator.v1.RevertLearnedVersionResponse
-	76, // [76:98] is the sub-list for method output_type
-	54, // [54:76] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	59, // 0: archon.api.orchestrator.v1.SubmitRunRequest.goal:type_name -> archon.api.common.v1.Part
+	60, // 1: archon.api.orchestrator.v1.SubmitRunRequest.strategy:type_name -> archon.api.orchestrator.v1.Strategy
+	61, // 2: archon.api.orchestrator.v1.SubmitRunRequest.timeout:type_name -> google.protobuf.Duration
+	61, // 3: archon.api.orchestrator.v1.SubmitRunRequest.wait:type_name -> google.protobuf.Duration
+	62, // 4: archon.api.orchestrator.v1.SubmitRunRequest.budget:type_name -> archon.api.common.v1.Budget
+	57, // 5: archon.api.orchestrator.v1.SubmitRunRequest.metadata:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
+	63, // 6: archon.api.orchestrator.v1.SubmitRunRequest.trace:type_name -> archon.api.common.v1.TraceContext
+	58, // 7: archon.api.orchestrator.v1.SubmitRunRequest.versions:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
+	64, // 8: archon.api.orchestrator.v1.SubmitRunRequest.breakpoints:type_name -> archon.api.common.v1.Breakpoint
+	65, // 9: archon.api.orchestrator.v1.SubmitRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	66, // 10: archon.api.orchestrator.v1.WatchRunResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
+	65, // 11: archon.api.orchestrator.v1.GetRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	67, // 12: archon.api.orchestrator.v1.ListRunsRequest.states:type_name -> archon.api.common.v1.TaskState
+	65, // 13: archon.api.orchestrator.v1.ListRunsResponse.runs:type_name -> archon.api.orchestrator.v1.Run
+	68, // 14: archon.api.orchestrator.v1.ListRunRecordsResponse.records:type_name -> archon.api.orchestrator.v1.RunRecord
+	14, // 15: archon.api.orchestrator.v1.ListRunStepsResponse.steps:type_name -> archon.api.orchestrator.v1.RunStep
+	65, // 16: archon.api.orchestrator.v1.CancelRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	59, // 17: archon.api.orchestrator.v1.RespondRequest.parts:type_name -> archon.api.common.v1.Part
+	69, // 18: archon.api.orchestrator.v1.RespondRequest.decision:type_name -> archon.api.common.v1.Decision
+	65, // 19: archon.api.orchestrator.v1.RespondResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	70, // 20: archon.api.orchestrator.v1.ListQuestionsResponse.questions:type_name -> archon.api.orchestrator.v1.Question
+	65, // 21: archon.api.orchestrator.v1.PauseRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	64, // 22: archon.api.orchestrator.v1.SetBreakpointsRequest.breakpoints:type_name -> archon.api.common.v1.Breakpoint
+	65, // 23: archon.api.orchestrator.v1.SetBreakpointsResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	65, // 24: archon.api.orchestrator.v1.ResumeRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	2,  // 25: archon.api.orchestrator.v1.PlanRunRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
+	71, // 26: archon.api.orchestrator.v1.PlanRunResponse.tasks:type_name -> archon.api.orchestrator.v1.Task
+	72, // 27: archon.api.orchestrator.v1.PlanRunResponse.edges:type_name -> archon.api.common.v1.Edge
+	73, // 28: archon.api.orchestrator.v1.PlanRunResponse.plan:type_name -> archon.api.common.v1.Plan
+	60, // 29: archon.api.orchestrator.v1.PlanRunResponse.strategy:type_name -> archon.api.orchestrator.v1.Strategy
+	65, // 30: archon.api.orchestrator.v1.EditPlanResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	59, // 31: archon.api.orchestrator.v1.ForkRunRequest.goal:type_name -> archon.api.common.v1.Part
+	32, // 32: archon.api.orchestrator.v1.ForkRunRequest.edited_answers:type_name -> archon.api.orchestrator.v1.EditedAnswer
+	33, // 33: archon.api.orchestrator.v1.ForkRunRequest.edited_inputs:type_name -> archon.api.orchestrator.v1.EditedInput
+	59, // 34: archon.api.orchestrator.v1.EditedAnswer.parts:type_name -> archon.api.common.v1.Part
+	65, // 35: archon.api.orchestrator.v1.ForkRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	35, // 36: archon.api.orchestrator.v1.ForkRunResponse.tasks:type_name -> archon.api.orchestrator.v1.ForkedTask
+	0,  // 37: archon.api.orchestrator.v1.ForkedTask.decision:type_name -> archon.api.orchestrator.v1.ForkDecision
+	74, // 38: archon.api.orchestrator.v1.ForkedTask.because:type_name -> archon.api.common.v1.MemoryRef
+	75, // 39: archon.api.orchestrator.v1.ListInstanceMetricsResponse.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
+	2,  // 40: archon.api.orchestrator.v1.ConverseRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
+	4,  // 41: archon.api.orchestrator.v1.ConverseRequest.watch:type_name -> archon.api.orchestrator.v1.WatchRunRequest
+	15, // 42: archon.api.orchestrator.v1.ConverseRequest.cancel:type_name -> archon.api.orchestrator.v1.CancelRunRequest
+	17, // 43: archon.api.orchestrator.v1.ConverseRequest.respond:type_name -> archon.api.orchestrator.v1.RespondRequest
+	42, // 44: archon.api.orchestrator.v1.ConverseResponse.replies:type_name -> archon.api.orchestrator.v1.ConverseReply
+	66, // 45: archon.api.orchestrator.v1.ConverseResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
+	65, // 46: archon.api.orchestrator.v1.ConverseReply.run:type_name -> archon.api.orchestrator.v1.Run
+	76, // 47: archon.api.orchestrator.v1.ConverseReply.failure:type_name -> archon.api.common.v1.Failure
+	45, // 48: archon.api.orchestrator.v1.GetQuotasResponse.uses:type_name -> archon.api.orchestrator.v1.QuotaUse
+	61, // 49: archon.api.orchestrator.v1.GetQuotasResponse.day_remaining:type_name -> google.protobuf.Duration
+	46, // 50: archon.api.orchestrator.v1.QuotaUse.counts:type_name -> archon.api.orchestrator.v1.QuotaCount
+	1,  // 51: archon.api.orchestrator.v1.LearnedVersion.origin:type_name -> archon.api.orchestrator.v1.LearnedOrigin
+	77, // 52: archon.api.orchestrator.v1.LearnedVersion.create_time:type_name -> google.protobuf.Timestamp
+	49, // 53: archon.api.orchestrator.v1.LearnedVersion.weights:type_name -> archon.api.orchestrator.v1.LearnedWeight
+	50, // 54: archon.api.orchestrator.v1.ListLearnedVersionsResponse.versions:type_name -> archon.api.orchestrator.v1.LearnedVersion
+	50, // 55: archon.api.orchestrator.v1.DecideLearnedVersionResponse.version:type_name -> archon.api.orchestrator.v1.LearnedVersion
+	50, // 56: archon.api.orchestrator.v1.RevertLearnedVersionResponse.version:type_name -> archon.api.orchestrator.v1.LearnedVersion
+	2,  // 57: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:input_type -> archon.api.orchestrator.v1.SubmitRunRequest
+	4,  // 58: archon.api.orchestrator.v1.OrchestratorService.WatchRun:input_type -> archon.api.orchestrator.v1.WatchRunRequest
+	6,  // 59: archon.api.orchestrator.v1.OrchestratorService.GetRun:input_type -> archon.api.orchestrator.v1.GetRunRequest
+	8,  // 60: archon.api.orchestrator.v1.OrchestratorService.ListRuns:input_type -> archon.api.orchestrator.v1.ListRunsRequest
+	10, // 61: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:input_type -> archon.api.orchestrator.v1.ListRunRecordsRequest
+	12, // 62: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:input_type -> archon.api.orchestrator.v1.ListRunStepsRequest
+	15, // 63: archon.api.orchestrator.v1.OrchestratorService.CancelRun:input_type -> archon.api.orchestrator.v1.CancelRunRequest
+	19, // 64: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:input_type -> archon.api.orchestrator.v1.ListQuestionsRequest
+	17, // 65: archon.api.orchestrator.v1.OrchestratorService.Respond:input_type -> archon.api.orchestrator.v1.RespondRequest
+	21, // 66: archon.api.orchestrator.v1.OrchestratorService.PauseRun:input_type -> archon.api.orchestrator.v1.PauseRunRequest
+	25, // 67: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:input_type -> archon.api.orchestrator.v1.ResumeRunRequest
+	23, // 68: archon.api.orchestrator.v1.OrchestratorService.SetBreakpoints:input_type -> archon.api.orchestrator.v1.SetBreakpointsRequest
+	27, // 69: archon.api.orchestrator.v1.OrchestratorService.PlanRun:input_type -> archon.api.orchestrator.v1.PlanRunRequest
+	29, // 70: archon.api.orchestrator.v1.OrchestratorService.EditPlan:input_type -> archon.api.orchestrator.v1.EditPlanRequest
+	31, // 71: archon.api.orchestrator.v1.OrchestratorService.ForkRun:input_type -> archon.api.orchestrator.v1.ForkRunRequest
+	36, // 72: archon.api.orchestrator.v1.OrchestratorService.RateRun:input_type -> archon.api.orchestrator.v1.RateRunRequest
+	38, // 73: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:input_type -> archon.api.orchestrator.v1.ListInstanceMetricsRequest
+	40, // 74: archon.api.orchestrator.v1.OrchestratorService.Converse:input_type -> archon.api.orchestrator.v1.ConverseRequest
+	43, // 75: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:input_type -> archon.api.orchestrator.v1.GetQuotasRequest
+	47, // 76: archon.api.orchestrator.v1.OrchestratorService.MarkRun:input_type -> archon.api.orchestrator.v1.MarkRunRequest
+	51, // 77: archon.api.orchestrator.v1.OrchestratorService.ListLearnedVersions:input_type -> archon.api.orchestrator.v1.ListLearnedVersionsRequest
+	53, // 78: archon.api.orchestrator.v1.OrchestratorService.DecideLearnedVersion:input_type -> archon.api.orchestrator.v1.DecideLearnedVersionRequest
+	55, // 79: archon.api.orchestrator.v1.OrchestratorService.RevertLearnedVersion:input_type -> archon.api.orchestrator.v1.RevertLearnedVersionRequest
+	3,  // 80: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:output_type -> archon.api.orchestrator.v1.SubmitRunResponse
+	5,  // 81: archon.api.orchestrator.v1.OrchestratorService.WatchRun:output_type -> archon.api.orchestrator.v1.WatchRunResponse
+	7,  // 82: archon.api.orchestrator.v1.OrchestratorService.GetRun:output_type -> archon.api.orchestrator.v1.GetRunResponse
+	9,  // 83: archon.api.orchestrator.v1.OrchestratorService.ListRuns:output_type -> archon.api.orchestrator.v1.ListRunsResponse
+	11, // 84: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:output_type -> archon.api.orchestrator.v1.ListRunRecordsResponse
+	13, // 85: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:output_type -> archon.api.orchestrator.v1.ListRunStepsResponse
+	16, // 86: archon.api.orchestrator.v1.OrchestratorService.CancelRun:output_type -> archon.api.orchestrator.v1.CancelRunResponse
+	20, // 87: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:output_type -> archon.api.orchestrator.v1.ListQuestionsResponse
+	18, // 88: archon.api.orchestrator.v1.OrchestratorService.Respond:output_type -> archon.api.orchestrator.v1.RespondResponse
+	22, // 89: archon.api.orchestrator.v1.OrchestratorService.PauseRun:output_type -> archon.api.orchestrator.v1.PauseRunResponse
+	26, // 90: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:output_type -> archon.api.orchestrator.v1.ResumeRunResponse
+	24, // 91: archon.api.orchestrator.v1.OrchestratorService.SetBreakpoints:output_type -> archon.api.orchestrator.v1.SetBreakpointsResponse
+	28, // 92: archon.api.orchestrator.v1.OrchestratorService.PlanRun:output_type -> archon.api.orchestrator.v1.PlanRunResponse
+	30, // 93: archon.api.orchestrator.v1.OrchestratorService.EditPlan:output_type -> archon.api.orchestrator.v1.EditPlanResponse
+	34, // 94: archon.api.orchestrator.v1.OrchestratorService.ForkRun:output_type -> archon.api.orchestrator.v1.ForkRunResponse
+	37, // 95: archon.api.orchestrator.v1.OrchestratorService.RateRun:output_type -> archon.api.orchestrator.v1.RateRunResponse
+	39, // 96: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:output_type -> archon.api.orchestrator.v1.ListInstanceMetricsResponse
+	41, // 97: archon.api.orchestrator.v1.OrchestratorService.Converse:output_type -> archon.api.orchestrator.v1.ConverseResponse
+	44, // 98: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:output_type -> archon.api.orchestrator.v1.GetQuotasResponse
+	48, // 99: archon.api.orchestrator.v1.OrchestratorService.MarkRun:output_type -> archon.api.orchestrator.v1.MarkRunResponse
+	52, // 100: archon.api.orchestrator.v1.OrchestratorService.ListLearnedVersions:output_type -> archon.api.orchestrator.v1.ListLearnedVersionsResponse
+	54, // 101: archon.api.orchestrator.v1.OrchestratorService.DecideLearnedVersion:output_type -> archon.api.orchestrator.v1.DecideLearnedVersionResponse
+	56, // 102: archon.api.orchestrator.v1.OrchestratorService.RevertLearnedVersion:output_type -> archon.api.orchestrator.v1.RevertLearnedVersionResponse
+	80, // [80:103] is the sub-list for method output_type
+	57, // [57:80] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_archon_api_orchestrator_v1_orchestrator_service_proto_init() }
@@ -4129,24 +4254,24 @@ func file_archon_api_orchestrator_v1_orchestrator_service_proto_init() {
 		return
 	}
 	file_archon_api_orchestrator_v1_run_proto_init()
-	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[36].OneofWrappers = []any{
+	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38].OneofWrappers = []any{
 		(*ConverseRequest_Submit)(nil),
 		(*ConverseRequest_Watch)(nil),
 		(*ConverseRequest_Cancel)(nil),
 		(*ConverseRequest_Respond)(nil),
 	}
-	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[38].OneofWrappers = []any{
+	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[40].OneofWrappers = []any{
 		(*ConverseReply_Run)(nil),
 		(*ConverseReply_Failure)(nil),
 	}
-	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[42].OneofWrappers = []any{}
+	file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes[44].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc), len(file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   55,
+			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -30,6 +30,7 @@ const (
 	OrchestratorService_Respond_FullMethodName              = "/archon.api.orchestrator.v1.OrchestratorService/Respond"
 	OrchestratorService_PauseRun_FullMethodName             = "/archon.api.orchestrator.v1.OrchestratorService/PauseRun"
 	OrchestratorService_ResumeRun_FullMethodName            = "/archon.api.orchestrator.v1.OrchestratorService/ResumeRun"
+	OrchestratorService_SetBreakpoints_FullMethodName       = "/archon.api.orchestrator.v1.OrchestratorService/SetBreakpoints"
 	OrchestratorService_PlanRun_FullMethodName              = "/archon.api.orchestrator.v1.OrchestratorService/PlanRun"
 	OrchestratorService_EditPlan_FullMethodName             = "/archon.api.orchestrator.v1.OrchestratorService/EditPlan"
 	OrchestratorService_ForkRun_FullMethodName              = "/archon.api.orchestrator.v1.OrchestratorService/ForkRun"
@@ -108,6 +109,12 @@ type OrchestratorServiceClient interface {
 	// Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
 	// UNAVAILABLE, UNIMPLEMENTED.
 	ResumeRun(ctx context.Context, in *ResumeRunRequest, opts ...grpc.CallOption) (*ResumeRunResponse, error)
+	// Sets the breakpoints of a run: they replace all that it has. An open question of a breakpoint stays open. Attempts in
+	// progress hold at breakpoints of TOOL and MODEL from their next dispatch on. Called by callers that may pause the run.
+	// Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), INVALID_ARGUMENT (a point without its
+	// name, or too many), PERMISSION_DENIED (the caller may not call PauseRun), RESOURCE_EXHAUSTED (as CancelRun),
+	// UNAVAILABLE, UNIMPLEMENTED.
+	SetBreakpoints(ctx context.Context, in *SetBreakpointsRequest, opts ...grpc.CallOption) (*SetBreakpointsResponse, error)
 	// Returns the tasks that a submit would create, without creating a run. With strategy PLAN an instance of the planner
 	// makes the plan, within the call's deadline; nothing is stored, and no step is executed.
 	// Fails as SubmitRun does, and with FAILED_PRECONDITION / PLAN_FAILED (the planner's reply is no plan),
@@ -281,6 +288,16 @@ func (c *orchestratorServiceClient) ResumeRun(ctx context.Context, in *ResumeRun
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ResumeRunResponse)
 	err := c.cc.Invoke(ctx, OrchestratorService_ResumeRun_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *orchestratorServiceClient) SetBreakpoints(ctx context.Context, in *SetBreakpointsRequest, opts ...grpc.CallOption) (*SetBreakpointsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetBreakpointsResponse)
+	err := c.cc.Invoke(ctx, OrchestratorService_SetBreakpoints_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -465,6 +482,12 @@ type OrchestratorServiceServer interface {
 	// Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), RESOURCE_EXHAUSTED (as CancelRun),
 	// UNAVAILABLE, UNIMPLEMENTED.
 	ResumeRun(context.Context, *ResumeRunRequest) (*ResumeRunResponse, error)
+	// Sets the breakpoints of a run: they replace all that it has. An open question of a breakpoint stays open. Attempts in
+	// progress hold at breakpoints of TOOL and MODEL from their next dispatch on. Called by callers that may pause the run.
+	// Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION (the run has ended), INVALID_ARGUMENT (a point without its
+	// name, or too many), PERMISSION_DENIED (the caller may not call PauseRun), RESOURCE_EXHAUSTED (as CancelRun),
+	// UNAVAILABLE, UNIMPLEMENTED.
+	SetBreakpoints(context.Context, *SetBreakpointsRequest) (*SetBreakpointsResponse, error)
 	// Returns the tasks that a submit would create, without creating a run. With strategy PLAN an instance of the planner
 	// makes the plan, within the call's deadline; nothing is stored, and no step is executed.
 	// Fails as SubmitRun does, and with FAILED_PRECONDITION / PLAN_FAILED (the planner's reply is no plan),
@@ -557,6 +580,9 @@ func (UnimplementedOrchestratorServiceServer) PauseRun(context.Context, *PauseRu
 }
 func (UnimplementedOrchestratorServiceServer) ResumeRun(context.Context, *ResumeRunRequest) (*ResumeRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResumeRun not implemented")
+}
+func (UnimplementedOrchestratorServiceServer) SetBreakpoints(context.Context, *SetBreakpointsRequest) (*SetBreakpointsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetBreakpoints not implemented")
 }
 func (UnimplementedOrchestratorServiceServer) PlanRun(context.Context, *PlanRunRequest) (*PlanRunResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PlanRun not implemented")
@@ -803,6 +829,24 @@ func _OrchestratorService_ResumeRun_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OrchestratorService_SetBreakpoints_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetBreakpointsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OrchestratorServiceServer).SetBreakpoints(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OrchestratorService_SetBreakpoints_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OrchestratorServiceServer).SetBreakpoints(ctx, req.(*SetBreakpointsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OrchestratorService_PlanRun_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PlanRunRequest)
 	if err := dec(in); err != nil {
@@ -1036,6 +1080,10 @@ var OrchestratorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResumeRun",
 			Handler:    _OrchestratorService_ResumeRun_Handler,
+		},
+		{
+			MethodName: "SetBreakpoints",
+			Handler:    _OrchestratorService_SetBreakpoints_Handler,
 		},
 		{
 			MethodName: "PlanRun",

@@ -140,7 +140,9 @@ type Run struct {
 	// Output only. True if retention has removed the run's events and recorded calls: only this summary is left.
 	DetailsRemoved bool `protobuf:"varint,26,opt,name=details_removed,json=detailsRemoved,proto3" json:"details_removed,omitempty"`
 	// Output only. Marks by people, oldest first.
-	Marks         []*Mark `protobuf:"bytes,27,rep,name=marks,proto3" json:"marks,omitempty"`
+	Marks []*Mark `protobuf:"bytes,27,rep,name=marks,proto3" json:"marks,omitempty"`
+	// Output only. The breakpoints of the run, in the order in which they were set.
+	Breakpoints   []*v1.Breakpoint `protobuf:"bytes,28,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -360,6 +362,13 @@ func (x *Run) GetDetailsRemoved() bool {
 func (x *Run) GetMarks() []*Mark {
 	if x != nil {
 		return x.Marks
+	}
+	return nil
+}
+
+func (x *Run) GetBreakpoints() []*v1.Breakpoint {
+	if x != nil {
+		return x.Breakpoints
 	}
 	return nil
 }
@@ -971,6 +980,7 @@ type RunEvent struct {
 	//	*RunEvent_QuestionTimedOut
 	//	*RunEvent_MessageSent
 	//	*RunEvent_Subscribed
+	//	*RunEvent_BreakpointsSet
 	//	*RunEvent_TextDelta
 	//	*RunEvent_ToolEvent
 	//	*RunEvent_ThinkingDelta
@@ -1288,6 +1298,15 @@ func (x *RunEvent) GetSubscribed() *Subscribed {
 	return nil
 }
 
+func (x *RunEvent) GetBreakpointsSet() *BreakpointsSet {
+	if x != nil {
+		if x, ok := x.Event.(*RunEvent_BreakpointsSet); ok {
+			return x.BreakpointsSet
+		}
+	}
+	return nil
+}
+
 func (x *RunEvent) GetTextDelta() *TextDelta {
 	if x != nil {
 		if x, ok := x.Event.(*RunEvent_TextDelta); ok {
@@ -1464,6 +1483,11 @@ type RunEvent_Subscribed struct {
 	Subscribed *Subscribed `protobuf:"bytes,31,opt,name=subscribed,proto3,oneof"`
 }
 
+type RunEvent_BreakpointsSet struct {
+	// A caller set the breakpoints of the run.
+	BreakpointsSet *BreakpointsSet `protobuf:"bytes,44,opt,name=breakpoints_set,json=breakpointsSet,proto3,oneof"`
+}
+
 type RunEvent_TextDelta struct {
 	// Transient: the next piece of an answer's text.
 	TextDelta *TextDelta `protobuf:"bytes,40,opt,name=text_delta,json=textDelta,proto3,oneof"`
@@ -1537,6 +1561,8 @@ func (*RunEvent_QuestionTimedOut) isRunEvent_Event() {}
 func (*RunEvent_MessageSent) isRunEvent_Event() {}
 
 func (*RunEvent_Subscribed) isRunEvent_Event() {}
+
+func (*RunEvent_BreakpointsSet) isRunEvent_Event() {}
 
 func (*RunEvent_TextDelta) isRunEvent_Event() {}
 
@@ -2435,8 +2461,10 @@ type Dispatched struct {
 	// The measured time of the role, in seconds, by which a step of the plan with a `delay_quantile` waits for this one; 0 if
 	// no step does.
 	ExpectedSeconds float64 `protobuf:"fixed64,7,opt,name=expected_seconds,json=expectedSeconds,proto3" json:"expected_seconds,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// True if the run has breakpoints at TOOL or MODEL, and the runtime of the instance cannot hold there.
+	IgnoresBreakpoints bool `protobuf:"varint,8,opt,name=ignores_breakpoints,json=ignoresBreakpoints,proto3" json:"ignores_breakpoints,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Dispatched) Reset() {
@@ -2516,6 +2544,13 @@ func (x *Dispatched) GetExpectedSeconds() float64 {
 		return x.ExpectedSeconds
 	}
 	return 0
+}
+
+func (x *Dispatched) GetIgnoresBreakpoints() bool {
+	if x != nil {
+		return x.IgnoresBreakpoints
+	}
+	return false
 }
 
 // Why a task was dispatched to an instance.
@@ -3643,7 +3678,9 @@ type ApprovalRequested struct {
 	// The plan that waits, which the result holds.
 	Plan *v1.Plan `protobuf:"bytes,6,opt,name=plan,proto3" json:"plan,omitempty"`
 	// Why that plan is to replace the one in force, if the planner was asked whether it still leads to the goal; else empty.
-	Reason        string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The breakpoint at which the task is held before its dispatch, such as `task:designer`; empty if a result waits.
+	Breakpoint    string `protobuf:"bytes,8,opt,name=breakpoint,proto3" json:"breakpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3727,6 +3764,68 @@ func (x *ApprovalRequested) GetReason() string {
 	return ""
 }
 
+func (x *ApprovalRequested) GetBreakpoint() string {
+	if x != nil {
+		return x.Breakpoint
+	}
+	return ""
+}
+
+// A caller set the breakpoints of the run: these replace all that it had.
+type BreakpointsSet struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The identity that set them, from credentials.
+	Identity string `protobuf:"bytes,1,opt,name=identity,proto3" json:"identity,omitempty"`
+	// The breakpoints; empty if they were removed.
+	Breakpoints   []*v1.Breakpoint `protobuf:"bytes,2,rep,name=breakpoints,proto3" json:"breakpoints,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BreakpointsSet) Reset() {
+	*x = BreakpointsSet{}
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BreakpointsSet) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BreakpointsSet) ProtoMessage() {}
+
+func (x *BreakpointsSet) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BreakpointsSet.ProtoReflect.Descriptor instead.
+func (*BreakpointsSet) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *BreakpointsSet) GetIdentity() string {
+	if x != nil {
+		return x.Identity
+	}
+	return ""
+}
+
+func (x *BreakpointsSet) GetBreakpoints() []*v1.Breakpoint {
+	if x != nil {
+		return x.Breakpoints
+	}
+	return nil
+}
+
 // No answer to a question came in time, and its policy was applied. The events after this one say what follows.
 type QuestionTimedOut struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -3744,7 +3843,7 @@ type QuestionTimedOut struct {
 
 func (x *QuestionTimedOut) Reset() {
 	*x = QuestionTimedOut{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[29]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3756,7 +3855,7 @@ func (x *QuestionTimedOut) String() string {
 func (*QuestionTimedOut) ProtoMessage() {}
 
 func (x *QuestionTimedOut) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[29]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3769,7 +3868,7 @@ func (x *QuestionTimedOut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QuestionTimedOut.ProtoReflect.Descriptor instead.
 func (*QuestionTimedOut) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{29}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *QuestionTimedOut) GetInputId() string {
@@ -3821,7 +3920,7 @@ type InputGiven struct {
 
 func (x *InputGiven) Reset() {
 	*x = InputGiven{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[30]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3833,7 +3932,7 @@ func (x *InputGiven) String() string {
 func (*InputGiven) ProtoMessage() {}
 
 func (x *InputGiven) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[30]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3846,7 +3945,7 @@ func (x *InputGiven) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputGiven.ProtoReflect.Descriptor instead.
 func (*InputGiven) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{30}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *InputGiven) GetInputId() string {
@@ -3902,7 +4001,7 @@ type RunPaused struct {
 
 func (x *RunPaused) Reset() {
 	*x = RunPaused{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[31]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3914,7 +4013,7 @@ func (x *RunPaused) String() string {
 func (*RunPaused) ProtoMessage() {}
 
 func (x *RunPaused) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[31]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3927,7 +4026,7 @@ func (x *RunPaused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunPaused.ProtoReflect.Descriptor instead.
 func (*RunPaused) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{31}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RunPaused) GetIdentity() string {
@@ -3948,7 +4047,7 @@ type RunResumed struct {
 
 func (x *RunResumed) Reset() {
 	*x = RunResumed{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[32]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3960,7 +4059,7 @@ func (x *RunResumed) String() string {
 func (*RunResumed) ProtoMessage() {}
 
 func (x *RunResumed) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[32]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3973,7 +4072,7 @@ func (x *RunResumed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunResumed.ProtoReflect.Descriptor instead.
 func (*RunResumed) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{32}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RunResumed) GetIdentity() string {
@@ -4002,7 +4101,7 @@ type RetryScheduled struct {
 
 func (x *RetryScheduled) Reset() {
 	*x = RetryScheduled{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[33]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4014,7 +4113,7 @@ func (x *RetryScheduled) String() string {
 func (*RetryScheduled) ProtoMessage() {}
 
 func (x *RetryScheduled) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[33]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4027,7 +4126,7 @@ func (x *RetryScheduled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryScheduled.ProtoReflect.Descriptor instead.
 func (*RetryScheduled) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{33}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RetryScheduled) GetRole() string {
@@ -4079,7 +4178,7 @@ type Recorded struct {
 
 func (x *Recorded) Reset() {
 	*x = Recorded{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[34]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4091,7 +4190,7 @@ func (x *Recorded) String() string {
 func (*Recorded) ProtoMessage() {}
 
 func (x *Recorded) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[34]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4104,7 +4203,7 @@ func (x *Recorded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Recorded.ProtoReflect.Descriptor instead.
 func (*Recorded) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{34}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Recorded) GetCount() int32 {
@@ -4134,7 +4233,7 @@ type Lost struct {
 
 func (x *Lost) Reset() {
 	*x = Lost{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[35]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4146,7 +4245,7 @@ func (x *Lost) String() string {
 func (*Lost) ProtoMessage() {}
 
 func (x *Lost) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[35]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4159,7 +4258,7 @@ func (x *Lost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lost.ProtoReflect.Descriptor instead.
 func (*Lost) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{35}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Lost) GetInstanceId() string {
@@ -4191,7 +4290,7 @@ type RejectedByInstance struct {
 
 func (x *RejectedByInstance) Reset() {
 	*x = RejectedByInstance{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[36]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4203,7 +4302,7 @@ func (x *RejectedByInstance) String() string {
 func (*RejectedByInstance) ProtoMessage() {}
 
 func (x *RejectedByInstance) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[36]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4216,7 +4315,7 @@ func (x *RejectedByInstance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RejectedByInstance.ProtoReflect.Descriptor instead.
 func (*RejectedByInstance) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{36}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RejectedByInstance) GetInstanceId() string {
@@ -4253,7 +4352,7 @@ type DiscardedResult struct {
 
 func (x *DiscardedResult) Reset() {
 	*x = DiscardedResult{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[37]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4265,7 +4364,7 @@ func (x *DiscardedResult) String() string {
 func (*DiscardedResult) ProtoMessage() {}
 
 func (x *DiscardedResult) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[37]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4278,7 +4377,7 @@ func (x *DiscardedResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiscardedResult.ProtoReflect.Descriptor instead.
 func (*DiscardedResult) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{37}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DiscardedResult) GetReason() v1.ErrorReason {
@@ -4313,7 +4412,7 @@ type CancelRequested struct {
 
 func (x *CancelRequested) Reset() {
 	*x = CancelRequested{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[38]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4325,7 +4424,7 @@ func (x *CancelRequested) String() string {
 func (*CancelRequested) ProtoMessage() {}
 
 func (x *CancelRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[38]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4338,7 +4437,7 @@ func (x *CancelRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRequested.ProtoReflect.Descriptor instead.
 func (*CancelRequested) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{38}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CancelRequested) GetIdentity() string {
@@ -4384,7 +4483,7 @@ type CheckpointTaken struct {
 
 func (x *CheckpointTaken) Reset() {
 	*x = CheckpointTaken{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[39]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4396,7 +4495,7 @@ func (x *CheckpointTaken) String() string {
 func (*CheckpointTaken) ProtoMessage() {}
 
 func (x *CheckpointTaken) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[39]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4409,7 +4508,7 @@ func (x *CheckpointTaken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointTaken.ProtoReflect.Descriptor instead.
 func (*CheckpointTaken) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{39}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *CheckpointTaken) GetSize() int64 {
@@ -4448,7 +4547,7 @@ type Claimed struct {
 
 func (x *Claimed) Reset() {
 	*x = Claimed{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[40]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4460,7 +4559,7 @@ func (x *Claimed) String() string {
 func (*Claimed) ProtoMessage() {}
 
 func (x *Claimed) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[40]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4473,7 +4572,7 @@ func (x *Claimed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claimed.ProtoReflect.Descriptor instead.
 func (*Claimed) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{40}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *Claimed) GetOwner() string {
@@ -4511,7 +4610,7 @@ type ClockOrigin struct {
 
 func (x *ClockOrigin) Reset() {
 	*x = ClockOrigin{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[41]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4523,7 +4622,7 @@ func (x *ClockOrigin) String() string {
 func (*ClockOrigin) ProtoMessage() {}
 
 func (x *ClockOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[41]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4536,7 +4635,7 @@ func (x *ClockOrigin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClockOrigin.ProtoReflect.Descriptor instead.
 func (*ClockOrigin) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{41}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ClockOrigin) GetBootId() string {
@@ -4568,7 +4667,7 @@ type TextDelta struct {
 
 func (x *TextDelta) Reset() {
 	*x = TextDelta{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[42]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4580,7 +4679,7 @@ func (x *TextDelta) String() string {
 func (*TextDelta) ProtoMessage() {}
 
 func (x *TextDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[42]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4593,7 +4692,7 @@ func (x *TextDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TextDelta.ProtoReflect.Descriptor instead.
 func (*TextDelta) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{42}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TextDelta) GetRole() string {
@@ -4635,7 +4734,7 @@ type ToolArgumentsDelta struct {
 
 func (x *ToolArgumentsDelta) Reset() {
 	*x = ToolArgumentsDelta{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[43]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4647,7 +4746,7 @@ func (x *ToolArgumentsDelta) String() string {
 func (*ToolArgumentsDelta) ProtoMessage() {}
 
 func (x *ToolArgumentsDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[43]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4660,7 +4759,7 @@ func (x *ToolArgumentsDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolArgumentsDelta.ProtoReflect.Descriptor instead.
 func (*ToolArgumentsDelta) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{43}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ToolArgumentsDelta) GetRole() string {
@@ -4704,7 +4803,7 @@ type ThinkingDelta struct {
 
 func (x *ThinkingDelta) Reset() {
 	*x = ThinkingDelta{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[44]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4716,7 +4815,7 @@ func (x *ThinkingDelta) String() string {
 func (*ThinkingDelta) ProtoMessage() {}
 
 func (x *ThinkingDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[44]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4729,7 +4828,7 @@ func (x *ThinkingDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ThinkingDelta.ProtoReflect.Descriptor instead.
 func (*ThinkingDelta) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{44}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ThinkingDelta) GetRole() string {
@@ -4767,7 +4866,7 @@ type ToolActivity struct {
 
 func (x *ToolActivity) Reset() {
 	*x = ToolActivity{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[45]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4779,7 +4878,7 @@ func (x *ToolActivity) String() string {
 func (*ToolActivity) ProtoMessage() {}
 
 func (x *ToolActivity) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[45]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4792,7 +4891,7 @@ func (x *ToolActivity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolActivity.ProtoReflect.Descriptor instead.
 func (*ToolActivity) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{45}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ToolActivity) GetRole() string {
@@ -4866,7 +4965,7 @@ type RunRecord struct {
 
 func (x *RunRecord) Reset() {
 	*x = RunRecord{}
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[46]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4878,7 +4977,7 @@ func (x *RunRecord) String() string {
 func (*RunRecord) ProtoMessage() {}
 
 func (x *RunRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[46]
+	mi := &file_archon_api_orchestrator_v1_run_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4891,7 +4990,7 @@ func (x *RunRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunRecord.ProtoReflect.Descriptor instead.
 func (*RunRecord) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{46}
+	return file_archon_api_orchestrator_v1_run_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RunRecord) GetTask() *v1.TaskRef {
@@ -4968,7 +5067,7 @@ var File_archon_api_orchestrator_v1_run_proto protoreflect.FileDescriptor
 
 const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"$archon/api/orchestrator/v1/run.proto\x12\x1aarchon.api.orchestrator.v1\x1a!archon/api/agent/v1/message.proto\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1farchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb2\n" +
+	"$archon/api/orchestrator/v1/run.proto\x12\x1aarchon.api.orchestrator.v1\x1a!archon/api/agent/v1/message.proto\x1a!archon/api/common/v1/common.proto\x1a\"archon/api/common/v1/failure.proto\x1a\x1farchon/api/common/v1/plan.proto\x1a#archon/api/common/v1/question.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf6\n" +
 	"\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
@@ -5000,7 +5099,8 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\bidentity\x18\x18 \x01(\tR\bidentity\x12\x14\n" +
 	"\x05actor\x18\x19 \x01(\tR\x05actor\x12'\n" +
 	"\x0fdetails_removed\x18\x1a \x01(\bR\x0edetailsRemoved\x126\n" +
-	"\x05marks\x18\x1b \x03(\v2 .archon.api.orchestrator.v1.MarkR\x05marks\x1a;\n" +
+	"\x05marks\x18\x1b \x03(\v2 .archon.api.orchestrator.v1.MarkR\x05marks\x12B\n" +
+	"\vbreakpoints\x18\x1c \x03(\v2 .archon.api.common.v1.BreakpointR\vbreakpoints\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"s\n" +
@@ -5061,7 +5161,7 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x120\n" +
 	"\x05parts\x18\x02 \x03(\v2\x1a.archon.api.common.v1.PartR\x05parts\x12\x17\n" +
 	"\atask_id\x18\x03 \x01(\tR\x06taskId\x12\x17\n" +
-	"\astep_id\x18\x04 \x01(\tR\x06stepId\"\x86\x14\n" +
+	"\astep_id\x18\x04 \x01(\tR\x06stepId\"\xdd\x14\n" +
 	"\bRunEvent\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x03R\x03seq\x12.\n" +
@@ -5102,7 +5202,8 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\fmessage_sent\x18\x1e \x01(\v2'.archon.api.orchestrator.v1.MessageSentH\x00R\vmessageSent\x12H\n" +
 	"\n" +
 	"subscribed\x18\x1f \x01(\v2&.archon.api.orchestrator.v1.SubscribedH\x00R\n" +
-	"subscribed\x12F\n" +
+	"subscribed\x12U\n" +
+	"\x0fbreakpoints_set\x18, \x01(\v2*.archon.api.orchestrator.v1.BreakpointsSetH\x00R\x0ebreakpointsSet\x12F\n" +
 	"\n" +
 	"text_delta\x18( \x01(\v2%.archon.api.orchestrator.v1.TextDeltaH\x00R\ttextDelta\x12I\n" +
 	"\n" +
@@ -5193,7 +5294,7 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\bidentity\x18\x02 \x01(\tR\bidentity\x12\x17\n" +
 	"\aedit_id\x18\x03 \x01(\tR\x06editId\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x1c\n" +
-	"\texpansion\x18( \x01(\bR\texpansion\"\xef\x02\n" +
+	"\texpansion\x18( \x01(\bR\texpansion\"\xa0\x03\n" +
 	"\n" +
 	"Dispatched\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x1f\n" +
@@ -5203,7 +5304,8 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\x06budget\x18\x04 \x01(\v2\x1c.archon.api.common.v1.BudgetR\x06budget\x126\n" +
 	"\x14conversation_version\x18\x05 \x01(\x03H\x00R\x13conversationVersion\x88\x01\x01\x12C\n" +
 	"\tplacement\x18\x06 \x01(\v2%.archon.api.orchestrator.v1.PlacementR\tplacement\x12)\n" +
-	"\x10expected_seconds\x18\a \x01(\x01R\x0fexpectedSecondsB\x17\n" +
+	"\x10expected_seconds\x18\a \x01(\x01R\x0fexpectedSeconds\x12/\n" +
+	"\x13ignores_breakpoints\x18\b \x01(\bR\x12ignoresBreakpointsB\x17\n" +
 	"\x15_conversation_version\"\x8f\x01\n" +
 	"\tPlacement\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x1a\n" +
@@ -5318,7 +5420,7 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\x04kind\x18\b \x01(\x0e2\".archon.api.common.v1.QuestionKindR\x04kind\x129\n" +
 	"\x05terms\x18\t \x01(\v2#.archon.api.common.v1.QuestionTermsR\x05terms\x12!\n" +
 	"\fsubject_json\x18\n" +
-	" \x01(\tR\vsubjectJson\"\xea\x02\n" +
+	" \x01(\tR\vsubjectJson\"\x8a\x03\n" +
 	"\x11ApprovalRequested\x12\x19\n" +
 	"\binput_id\x18\x01 \x01(\tR\ainputId\x129\n" +
 	"\x05terms\x18\x02 \x01(\v2#.archon.api.common.v1.QuestionTermsR\x05terms\x122\n" +
@@ -5326,7 +5428,13 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\x06result\x18\x04 \x01(\v2*.archon.api.orchestrator.v1.ResultReceivedR\x06result\x12?\n" +
 	"\x05items\x18\x05 \x03(\v2).archon.api.orchestrator.v1.ItemPublishedR\x05items\x12.\n" +
 	"\x04plan\x18\x06 \x01(\v2\x1a.archon.api.common.v1.PlanR\x04plan\x12\x16\n" +
-	"\x06reason\x18\a \x01(\tR\x06reason\"\x9a\x01\n" +
+	"\x06reason\x18\a \x01(\tR\x06reason\x12\x1e\n" +
+	"\n" +
+	"breakpoint\x18\b \x01(\tR\n" +
+	"breakpoint\"p\n" +
+	"\x0eBreakpointsSet\x12\x1a\n" +
+	"\bidentity\x18\x01 \x01(\tR\bidentity\x12B\n" +
+	"\vbreakpoints\x18\x02 \x03(\v2 .archon.api.common.v1.BreakpointR\vbreakpoints\"\x9a\x01\n" +
 	"\x10QuestionTimedOut\x12\x19\n" +
 	"\binput_id\x18\x01 \x01(\tR\ainputId\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12;\n" +
@@ -5440,7 +5548,7 @@ func file_archon_api_orchestrator_v1_run_proto_rawDescGZIP() []byte {
 }
 
 var file_archon_api_orchestrator_v1_run_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_archon_api_orchestrator_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 51)
+var file_archon_api_orchestrator_v1_run_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_archon_api_orchestrator_v1_run_proto_goTypes = []any{
 	(Strategy)(0),                 // 0: archon.api.orchestrator.v1.Strategy
 	(*Run)(nil),                   // 1: archon.api.orchestrator.v1.Run
@@ -5472,203 +5580,208 @@ var file_archon_api_orchestrator_v1_run_proto_goTypes = []any{
 	(*ResultReceived)(nil),        // 27: archon.api.orchestrator.v1.ResultReceived
 	(*InputRequested)(nil),        // 28: archon.api.orchestrator.v1.InputRequested
 	(*ApprovalRequested)(nil),     // 29: archon.api.orchestrator.v1.ApprovalRequested
-	(*QuestionTimedOut)(nil),      // 30: archon.api.orchestrator.v1.QuestionTimedOut
-	(*InputGiven)(nil),            // 31: archon.api.orchestrator.v1.InputGiven
-	(*RunPaused)(nil),             // 32: archon.api.orchestrator.v1.RunPaused
-	(*RunResumed)(nil),            // 33: archon.api.orchestrator.v1.RunResumed
-	(*RetryScheduled)(nil),        // 34: archon.api.orchestrator.v1.RetryScheduled
-	(*Recorded)(nil),              // 35: archon.api.orchestrator.v1.Recorded
-	(*Lost)(nil),                  // 36: archon.api.orchestrator.v1.Lost
-	(*RejectedByInstance)(nil),    // 37: archon.api.orchestrator.v1.RejectedByInstance
-	(*DiscardedResult)(nil),       // 38: archon.api.orchestrator.v1.DiscardedResult
-	(*CancelRequested)(nil),       // 39: archon.api.orchestrator.v1.CancelRequested
-	(*CheckpointTaken)(nil),       // 40: archon.api.orchestrator.v1.CheckpointTaken
-	(*Claimed)(nil),               // 41: archon.api.orchestrator.v1.Claimed
-	(*ClockOrigin)(nil),           // 42: archon.api.orchestrator.v1.ClockOrigin
-	(*TextDelta)(nil),             // 43: archon.api.orchestrator.v1.TextDelta
-	(*ToolArgumentsDelta)(nil),    // 44: archon.api.orchestrator.v1.ToolArgumentsDelta
-	(*ThinkingDelta)(nil),         // 45: archon.api.orchestrator.v1.ThinkingDelta
-	(*ToolActivity)(nil),          // 46: archon.api.orchestrator.v1.ToolActivity
-	(*RunRecord)(nil),             // 47: archon.api.orchestrator.v1.RunRecord
-	nil,                           // 48: archon.api.orchestrator.v1.Run.MetadataEntry
-	nil,                           // 49: archon.api.orchestrator.v1.Submitted.MetadataEntry
-	nil,                           // 50: archon.api.orchestrator.v1.ItemPublished.MetadataEntry
-	nil,                           // 51: archon.api.orchestrator.v1.ResultReceived.MetadataEntry
-	(v1.TaskState)(0),             // 52: archon.api.common.v1.TaskState
-	(*v1.Part)(nil),               // 53: archon.api.common.v1.Part
-	(*v1.Failure)(nil),            // 54: archon.api.common.v1.Failure
-	(*v1.Usage)(nil),              // 55: archon.api.common.v1.Usage
-	(*timestamppb.Timestamp)(nil), // 56: google.protobuf.Timestamp
-	(*v1.Edge)(nil),               // 57: archon.api.common.v1.Edge
-	(*v1.Plan)(nil),               // 58: archon.api.common.v1.Plan
-	(v1.QuestionKind)(0),          // 59: archon.api.common.v1.QuestionKind
-	(v1.QuestionState)(0),         // 60: archon.api.common.v1.QuestionState
-	(*v1.QuestionTerms)(nil),      // 61: archon.api.common.v1.QuestionTerms
-	(*v1.Resolution)(nil),         // 62: archon.api.common.v1.Resolution
-	(*v1.TaskRef)(nil),            // 63: archon.api.common.v1.TaskRef
-	(*durationpb.Duration)(nil),   // 64: google.protobuf.Duration
-	(*v1.TraceContext)(nil),       // 65: archon.api.common.v1.TraceContext
-	(*v1.Budget)(nil),             // 66: archon.api.common.v1.Budget
-	(*v1.PlanTarget)(nil),         // 67: archon.api.common.v1.PlanTarget
-	(v1.Trigger)(0),               // 68: archon.api.common.v1.Trigger
-	(v1.Severity)(0),              // 69: archon.api.common.v1.Severity
-	(*v1.ContextItem)(nil),        // 70: archon.api.common.v1.ContextItem
-	(*v1.MemoryRef)(nil),          // 71: archon.api.common.v1.MemoryRef
-	(*v11.PeerMessage)(nil),       // 72: archon.api.agent.v1.PeerMessage
-	(v1.PropagationPolicy)(0),     // 73: archon.api.common.v1.PropagationPolicy
-	(v1.TimeoutPolicy)(0),         // 74: archon.api.common.v1.TimeoutPolicy
-	(v1.Decision)(0),              // 75: archon.api.common.v1.Decision
-	(v1.ErrorReason)(0),           // 76: archon.api.common.v1.ErrorReason
+	(*BreakpointsSet)(nil),        // 30: archon.api.orchestrator.v1.BreakpointsSet
+	(*QuestionTimedOut)(nil),      // 31: archon.api.orchestrator.v1.QuestionTimedOut
+	(*InputGiven)(nil),            // 32: archon.api.orchestrator.v1.InputGiven
+	(*RunPaused)(nil),             // 33: archon.api.orchestrator.v1.RunPaused
+	(*RunResumed)(nil),            // 34: archon.api.orchestrator.v1.RunResumed
+	(*RetryScheduled)(nil),        // 35: archon.api.orchestrator.v1.RetryScheduled
+	(*Recorded)(nil),              // 36: archon.api.orchestrator.v1.Recorded
+	(*Lost)(nil),                  // 37: archon.api.orchestrator.v1.Lost
+	(*RejectedByInstance)(nil),    // 38: archon.api.orchestrator.v1.RejectedByInstance
+	(*DiscardedResult)(nil),       // 39: archon.api.orchestrator.v1.DiscardedResult
+	(*CancelRequested)(nil),       // 40: archon.api.orchestrator.v1.CancelRequested
+	(*CheckpointTaken)(nil),       // 41: archon.api.orchestrator.v1.CheckpointTaken
+	(*Claimed)(nil),               // 42: archon.api.orchestrator.v1.Claimed
+	(*ClockOrigin)(nil),           // 43: archon.api.orchestrator.v1.ClockOrigin
+	(*TextDelta)(nil),             // 44: archon.api.orchestrator.v1.TextDelta
+	(*ToolArgumentsDelta)(nil),    // 45: archon.api.orchestrator.v1.ToolArgumentsDelta
+	(*ThinkingDelta)(nil),         // 46: archon.api.orchestrator.v1.ThinkingDelta
+	(*ToolActivity)(nil),          // 47: archon.api.orchestrator.v1.ToolActivity
+	(*RunRecord)(nil),             // 48: archon.api.orchestrator.v1.RunRecord
+	nil,                           // 49: archon.api.orchestrator.v1.Run.MetadataEntry
+	nil,                           // 50: archon.api.orchestrator.v1.Submitted.MetadataEntry
+	nil,                           // 51: archon.api.orchestrator.v1.ItemPublished.MetadataEntry
+	nil,                           // 52: archon.api.orchestrator.v1.ResultReceived.MetadataEntry
+	(v1.TaskState)(0),             // 53: archon.api.common.v1.TaskState
+	(*v1.Part)(nil),               // 54: archon.api.common.v1.Part
+	(*v1.Failure)(nil),            // 55: archon.api.common.v1.Failure
+	(*v1.Usage)(nil),              // 56: archon.api.common.v1.Usage
+	(*timestamppb.Timestamp)(nil), // 57: google.protobuf.Timestamp
+	(*v1.Edge)(nil),               // 58: archon.api.common.v1.Edge
+	(*v1.Plan)(nil),               // 59: archon.api.common.v1.Plan
+	(*v1.Breakpoint)(nil),         // 60: archon.api.common.v1.Breakpoint
+	(v1.QuestionKind)(0),          // 61: archon.api.common.v1.QuestionKind
+	(v1.QuestionState)(0),         // 62: archon.api.common.v1.QuestionState
+	(*v1.QuestionTerms)(nil),      // 63: archon.api.common.v1.QuestionTerms
+	(*v1.Resolution)(nil),         // 64: archon.api.common.v1.Resolution
+	(*v1.TaskRef)(nil),            // 65: archon.api.common.v1.TaskRef
+	(*durationpb.Duration)(nil),   // 66: google.protobuf.Duration
+	(*v1.TraceContext)(nil),       // 67: archon.api.common.v1.TraceContext
+	(*v1.Budget)(nil),             // 68: archon.api.common.v1.Budget
+	(*v1.PlanTarget)(nil),         // 69: archon.api.common.v1.PlanTarget
+	(v1.Trigger)(0),               // 70: archon.api.common.v1.Trigger
+	(v1.Severity)(0),              // 71: archon.api.common.v1.Severity
+	(*v1.ContextItem)(nil),        // 72: archon.api.common.v1.ContextItem
+	(*v1.MemoryRef)(nil),          // 73: archon.api.common.v1.MemoryRef
+	(*v11.PeerMessage)(nil),       // 74: archon.api.agent.v1.PeerMessage
+	(v1.PropagationPolicy)(0),     // 75: archon.api.common.v1.PropagationPolicy
+	(v1.TimeoutPolicy)(0),         // 76: archon.api.common.v1.TimeoutPolicy
+	(v1.Decision)(0),              // 77: archon.api.common.v1.Decision
+	(v1.ErrorReason)(0),           // 78: archon.api.common.v1.ErrorReason
 }
 var file_archon_api_orchestrator_v1_run_proto_depIdxs = []int32{
 	0,   // 0: archon.api.orchestrator.v1.Run.strategy:type_name -> archon.api.orchestrator.v1.Strategy
-	52,  // 1: archon.api.orchestrator.v1.Run.state:type_name -> archon.api.common.v1.TaskState
-	53,  // 2: archon.api.orchestrator.v1.Run.goal:type_name -> archon.api.common.v1.Part
+	53,  // 1: archon.api.orchestrator.v1.Run.state:type_name -> archon.api.common.v1.TaskState
+	54,  // 2: archon.api.orchestrator.v1.Run.goal:type_name -> archon.api.common.v1.Part
 	5,   // 3: archon.api.orchestrator.v1.Run.tasks:type_name -> archon.api.orchestrator.v1.Task
 	6,   // 4: archon.api.orchestrator.v1.Run.answers:type_name -> archon.api.orchestrator.v1.Answer
-	54,  // 5: archon.api.orchestrator.v1.Run.failure:type_name -> archon.api.common.v1.Failure
-	55,  // 6: archon.api.orchestrator.v1.Run.usage:type_name -> archon.api.common.v1.Usage
-	56,  // 7: archon.api.orchestrator.v1.Run.create_time:type_name -> google.protobuf.Timestamp
-	56,  // 8: archon.api.orchestrator.v1.Run.end_time:type_name -> google.protobuf.Timestamp
-	48,  // 9: archon.api.orchestrator.v1.Run.metadata:type_name -> archon.api.orchestrator.v1.Run.MetadataEntry
-	57,  // 10: archon.api.orchestrator.v1.Run.edges:type_name -> archon.api.common.v1.Edge
+	55,  // 5: archon.api.orchestrator.v1.Run.failure:type_name -> archon.api.common.v1.Failure
+	56,  // 6: archon.api.orchestrator.v1.Run.usage:type_name -> archon.api.common.v1.Usage
+	57,  // 7: archon.api.orchestrator.v1.Run.create_time:type_name -> google.protobuf.Timestamp
+	57,  // 8: archon.api.orchestrator.v1.Run.end_time:type_name -> google.protobuf.Timestamp
+	49,  // 9: archon.api.orchestrator.v1.Run.metadata:type_name -> archon.api.orchestrator.v1.Run.MetadataEntry
+	58,  // 10: archon.api.orchestrator.v1.Run.edges:type_name -> archon.api.common.v1.Edge
 	4,   // 11: archon.api.orchestrator.v1.Run.questions:type_name -> archon.api.orchestrator.v1.Question
-	58,  // 12: archon.api.orchestrator.v1.Run.plan:type_name -> archon.api.common.v1.Plan
+	59,  // 12: archon.api.orchestrator.v1.Run.plan:type_name -> archon.api.common.v1.Plan
 	4,   // 13: archon.api.orchestrator.v1.Run.closed_questions:type_name -> archon.api.orchestrator.v1.Question
 	3,   // 14: archon.api.orchestrator.v1.Run.ratings:type_name -> archon.api.orchestrator.v1.Rating
 	2,   // 15: archon.api.orchestrator.v1.Run.marks:type_name -> archon.api.orchestrator.v1.Mark
-	56,  // 16: archon.api.orchestrator.v1.Mark.mark_time:type_name -> google.protobuf.Timestamp
-	56,  // 17: archon.api.orchestrator.v1.Rating.rate_time:type_name -> google.protobuf.Timestamp
-	53,  // 18: archon.api.orchestrator.v1.Question.prompt:type_name -> archon.api.common.v1.Part
-	59,  // 19: archon.api.orchestrator.v1.Question.kind:type_name -> archon.api.common.v1.QuestionKind
-	60,  // 20: archon.api.orchestrator.v1.Question.state:type_name -> archon.api.common.v1.QuestionState
-	61,  // 21: archon.api.orchestrator.v1.Question.terms:type_name -> archon.api.common.v1.QuestionTerms
-	56,  // 22: archon.api.orchestrator.v1.Question.create_time:type_name -> google.protobuf.Timestamp
-	56,  // 23: archon.api.orchestrator.v1.Question.expire_time:type_name -> google.protobuf.Timestamp
-	58,  // 24: archon.api.orchestrator.v1.Question.plan:type_name -> archon.api.common.v1.Plan
-	52,  // 25: archon.api.orchestrator.v1.Task.state:type_name -> archon.api.common.v1.TaskState
-	56,  // 26: archon.api.orchestrator.v1.Task.start_time:type_name -> google.protobuf.Timestamp
-	56,  // 27: archon.api.orchestrator.v1.Task.end_time:type_name -> google.protobuf.Timestamp
-	55,  // 28: archon.api.orchestrator.v1.Task.usage:type_name -> archon.api.common.v1.Usage
-	54,  // 29: archon.api.orchestrator.v1.Task.failure:type_name -> archon.api.common.v1.Failure
-	62,  // 30: archon.api.orchestrator.v1.Task.resolution:type_name -> archon.api.common.v1.Resolution
-	53,  // 31: archon.api.orchestrator.v1.Answer.parts:type_name -> archon.api.common.v1.Part
-	56,  // 32: archon.api.orchestrator.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
-	63,  // 33: archon.api.orchestrator.v1.RunEvent.task:type_name -> archon.api.common.v1.TaskRef
-	8,   // 34: archon.api.orchestrator.v1.RunEvent.submitted:type_name -> archon.api.orchestrator.v1.Submitted
-	13,  // 35: archon.api.orchestrator.v1.RunEvent.run_state:type_name -> archon.api.orchestrator.v1.RunStateChanged
-	14,  // 36: archon.api.orchestrator.v1.RunEvent.task_state:type_name -> archon.api.orchestrator.v1.TaskStateChanged
-	16,  // 37: archon.api.orchestrator.v1.RunEvent.dispatched:type_name -> archon.api.orchestrator.v1.Dispatched
-	22,  // 38: archon.api.orchestrator.v1.RunEvent.delegated:type_name -> archon.api.orchestrator.v1.Delegated
-	25,  // 39: archon.api.orchestrator.v1.RunEvent.published:type_name -> archon.api.orchestrator.v1.PublishedToMemory
-	27,  // 40: archon.api.orchestrator.v1.RunEvent.result:type_name -> archon.api.orchestrator.v1.ResultReceived
-	28,  // 41: archon.api.orchestrator.v1.RunEvent.input_requested:type_name -> archon.api.orchestrator.v1.InputRequested
-	35,  // 42: archon.api.orchestrator.v1.RunEvent.recorded:type_name -> archon.api.orchestrator.v1.Recorded
-	36,  // 43: archon.api.orchestrator.v1.RunEvent.lost:type_name -> archon.api.orchestrator.v1.Lost
-	37,  // 44: archon.api.orchestrator.v1.RunEvent.rejected:type_name -> archon.api.orchestrator.v1.RejectedByInstance
-	38,  // 45: archon.api.orchestrator.v1.RunEvent.discarded:type_name -> archon.api.orchestrator.v1.DiscardedResult
-	39,  // 46: archon.api.orchestrator.v1.RunEvent.cancel_requested:type_name -> archon.api.orchestrator.v1.CancelRequested
-	40,  // 47: archon.api.orchestrator.v1.RunEvent.checkpoint:type_name -> archon.api.orchestrator.v1.CheckpointTaken
-	41,  // 48: archon.api.orchestrator.v1.RunEvent.claimed:type_name -> archon.api.orchestrator.v1.Claimed
-	24,  // 49: archon.api.orchestrator.v1.RunEvent.budget_reserved:type_name -> archon.api.orchestrator.v1.BudgetReserved
-	23,  // 50: archon.api.orchestrator.v1.RunEvent.delegation_cancelled:type_name -> archon.api.orchestrator.v1.DelegationCancelled
-	31,  // 51: archon.api.orchestrator.v1.RunEvent.input_given:type_name -> archon.api.orchestrator.v1.InputGiven
-	32,  // 52: archon.api.orchestrator.v1.RunEvent.paused:type_name -> archon.api.orchestrator.v1.RunPaused
-	33,  // 53: archon.api.orchestrator.v1.RunEvent.resumed:type_name -> archon.api.orchestrator.v1.RunResumed
-	34,  // 54: archon.api.orchestrator.v1.RunEvent.retry:type_name -> archon.api.orchestrator.v1.RetryScheduled
-	26,  // 55: archon.api.orchestrator.v1.RunEvent.item_published:type_name -> archon.api.orchestrator.v1.ItemPublished
-	15,  // 56: archon.api.orchestrator.v1.RunEvent.planned:type_name -> archon.api.orchestrator.v1.Planned
-	29,  // 57: archon.api.orchestrator.v1.RunEvent.approval_requested:type_name -> archon.api.orchestrator.v1.ApprovalRequested
-	30,  // 58: archon.api.orchestrator.v1.RunEvent.question_timed_out:type_name -> archon.api.orchestrator.v1.QuestionTimedOut
-	20,  // 59: archon.api.orchestrator.v1.RunEvent.message_sent:type_name -> archon.api.orchestrator.v1.MessageSent
-	21,  // 60: archon.api.orchestrator.v1.RunEvent.subscribed:type_name -> archon.api.orchestrator.v1.Subscribed
-	43,  // 61: archon.api.orchestrator.v1.RunEvent.text_delta:type_name -> archon.api.orchestrator.v1.TextDelta
-	46,  // 62: archon.api.orchestrator.v1.RunEvent.tool_event:type_name -> archon.api.orchestrator.v1.ToolActivity
-	45,  // 63: archon.api.orchestrator.v1.RunEvent.thinking_delta:type_name -> archon.api.orchestrator.v1.ThinkingDelta
-	44,  // 64: archon.api.orchestrator.v1.RunEvent.tool_arguments_delta:type_name -> archon.api.orchestrator.v1.ToolArgumentsDelta
-	0,   // 65: archon.api.orchestrator.v1.Submitted.strategy:type_name -> archon.api.orchestrator.v1.Strategy
-	53,  // 66: archon.api.orchestrator.v1.Submitted.goal:type_name -> archon.api.common.v1.Part
-	57,  // 67: archon.api.orchestrator.v1.Submitted.edges:type_name -> archon.api.common.v1.Edge
-	64,  // 68: archon.api.orchestrator.v1.Submitted.timeout:type_name -> google.protobuf.Duration
-	65,  // 69: archon.api.orchestrator.v1.Submitted.trace:type_name -> archon.api.common.v1.TraceContext
-	49,  // 70: archon.api.orchestrator.v1.Submitted.metadata:type_name -> archon.api.orchestrator.v1.Submitted.MetadataEntry
-	66,  // 71: archon.api.orchestrator.v1.Submitted.budget:type_name -> archon.api.common.v1.Budget
-	12,  // 72: archon.api.orchestrator.v1.Submitted.wants:type_name -> archon.api.orchestrator.v1.Want
-	11,  // 73: archon.api.orchestrator.v1.Submitted.targets:type_name -> archon.api.orchestrator.v1.Target
-	10,  // 74: archon.api.orchestrator.v1.Submitted.session_context:type_name -> archon.api.orchestrator.v1.SessionContext
-	54,  // 75: archon.api.orchestrator.v1.Submitted.session_context_failure:type_name -> archon.api.common.v1.Failure
-	64,  // 76: archon.api.orchestrator.v1.Submitted.pause_timeout:type_name -> google.protobuf.Duration
-	67,  // 77: archon.api.orchestrator.v1.Submitted.plan_targets:type_name -> archon.api.common.v1.PlanTarget
-	9,   // 78: archon.api.orchestrator.v1.Submitted.rules:type_name -> archon.api.orchestrator.v1.InterceptionRule
-	42,  // 79: archon.api.orchestrator.v1.Submitted.clock_origin:type_name -> archon.api.orchestrator.v1.ClockOrigin
-	68,  // 80: archon.api.orchestrator.v1.InterceptionRule.trigger:type_name -> archon.api.common.v1.Trigger
-	61,  // 81: archon.api.orchestrator.v1.InterceptionRule.terms:type_name -> archon.api.common.v1.QuestionTerms
-	69,  // 82: archon.api.orchestrator.v1.InterceptionRule.severity_at_least:type_name -> archon.api.common.v1.Severity
-	70,  // 83: archon.api.orchestrator.v1.SessionContext.item:type_name -> archon.api.common.v1.ContextItem
-	52,  // 84: archon.api.orchestrator.v1.RunStateChanged.state:type_name -> archon.api.common.v1.TaskState
-	54,  // 85: archon.api.orchestrator.v1.RunStateChanged.failure:type_name -> archon.api.common.v1.Failure
-	52,  // 86: archon.api.orchestrator.v1.TaskStateChanged.state:type_name -> archon.api.common.v1.TaskState
-	54,  // 87: archon.api.orchestrator.v1.TaskStateChanged.failure:type_name -> archon.api.common.v1.Failure
-	58,  // 88: archon.api.orchestrator.v1.Planned.plan:type_name -> archon.api.common.v1.Plan
-	71,  // 89: archon.api.orchestrator.v1.Dispatched.given:type_name -> archon.api.common.v1.MemoryRef
-	66,  // 90: archon.api.orchestrator.v1.Dispatched.budget:type_name -> archon.api.common.v1.Budget
-	17,  // 91: archon.api.orchestrator.v1.Dispatched.placement:type_name -> archon.api.orchestrator.v1.Placement
-	18,  // 92: archon.api.orchestrator.v1.Placement.candidates:type_name -> archon.api.orchestrator.v1.PlacementCandidate
-	19,  // 93: archon.api.orchestrator.v1.PlacementCandidate.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
-	72,  // 94: archon.api.orchestrator.v1.MessageSent.message:type_name -> archon.api.agent.v1.PeerMessage
-	54,  // 95: archon.api.orchestrator.v1.MessageSent.failure:type_name -> archon.api.common.v1.Failure
-	53,  // 96: archon.api.orchestrator.v1.Delegated.input:type_name -> archon.api.common.v1.Part
-	64,  // 97: archon.api.orchestrator.v1.Delegated.timeout:type_name -> google.protobuf.Duration
-	66,  // 98: archon.api.orchestrator.v1.Delegated.budget:type_name -> archon.api.common.v1.Budget
-	65,  // 99: archon.api.orchestrator.v1.Delegated.trace:type_name -> archon.api.common.v1.TraceContext
-	54,  // 100: archon.api.orchestrator.v1.Delegated.failure:type_name -> archon.api.common.v1.Failure
-	66,  // 101: archon.api.orchestrator.v1.BudgetReserved.budget:type_name -> archon.api.common.v1.Budget
-	54,  // 102: archon.api.orchestrator.v1.BudgetReserved.failure:type_name -> archon.api.common.v1.Failure
-	71,  // 103: archon.api.orchestrator.v1.PublishedToMemory.ref:type_name -> archon.api.common.v1.MemoryRef
-	53,  // 104: archon.api.orchestrator.v1.ItemPublished.parts:type_name -> archon.api.common.v1.Part
-	73,  // 105: archon.api.orchestrator.v1.ItemPublished.policy:type_name -> archon.api.common.v1.PropagationPolicy
-	50,  // 106: archon.api.orchestrator.v1.ItemPublished.metadata:type_name -> archon.api.orchestrator.v1.ItemPublished.MetadataEntry
-	52,  // 107: archon.api.orchestrator.v1.ResultReceived.state:type_name -> archon.api.common.v1.TaskState
-	53,  // 108: archon.api.orchestrator.v1.ResultReceived.output:type_name -> archon.api.common.v1.Part
-	54,  // 109: archon.api.orchestrator.v1.ResultReceived.failure:type_name -> archon.api.common.v1.Failure
-	55,  // 110: archon.api.orchestrator.v1.ResultReceived.usage:type_name -> archon.api.common.v1.Usage
-	71,  // 111: archon.api.orchestrator.v1.ResultReceived.used:type_name -> archon.api.common.v1.MemoryRef
-	51,  // 112: archon.api.orchestrator.v1.ResultReceived.metadata:type_name -> archon.api.orchestrator.v1.ResultReceived.MetadataEntry
-	62,  // 113: archon.api.orchestrator.v1.ResultReceived.resolution:type_name -> archon.api.common.v1.Resolution
-	53,  // 114: archon.api.orchestrator.v1.InputRequested.prompt:type_name -> archon.api.common.v1.Part
-	55,  // 115: archon.api.orchestrator.v1.InputRequested.usage:type_name -> archon.api.common.v1.Usage
-	59,  // 116: archon.api.orchestrator.v1.InputRequested.kind:type_name -> archon.api.common.v1.QuestionKind
-	61,  // 117: archon.api.orchestrator.v1.InputRequested.terms:type_name -> archon.api.common.v1.QuestionTerms
-	61,  // 118: archon.api.orchestrator.v1.ApprovalRequested.terms:type_name -> archon.api.common.v1.QuestionTerms
-	53,  // 119: archon.api.orchestrator.v1.ApprovalRequested.prompt:type_name -> archon.api.common.v1.Part
-	27,  // 120: archon.api.orchestrator.v1.ApprovalRequested.result:type_name -> archon.api.orchestrator.v1.ResultReceived
-	26,  // 121: archon.api.orchestrator.v1.ApprovalRequested.items:type_name -> archon.api.orchestrator.v1.ItemPublished
-	58,  // 122: archon.api.orchestrator.v1.ApprovalRequested.plan:type_name -> archon.api.common.v1.Plan
-	74,  // 123: archon.api.orchestrator.v1.QuestionTimedOut.policy:type_name -> archon.api.common.v1.TimeoutPolicy
-	53,  // 124: archon.api.orchestrator.v1.InputGiven.parts:type_name -> archon.api.common.v1.Part
-	75,  // 125: archon.api.orchestrator.v1.InputGiven.decision:type_name -> archon.api.common.v1.Decision
-	54,  // 126: archon.api.orchestrator.v1.RetryScheduled.failure:type_name -> archon.api.common.v1.Failure
-	56,  // 127: archon.api.orchestrator.v1.RetryScheduled.not_before:type_name -> google.protobuf.Timestamp
-	55,  // 128: archon.api.orchestrator.v1.RetryScheduled.usage:type_name -> archon.api.common.v1.Usage
-	62,  // 129: archon.api.orchestrator.v1.RetryScheduled.resolution:type_name -> archon.api.common.v1.Resolution
-	54,  // 130: archon.api.orchestrator.v1.Lost.failure:type_name -> archon.api.common.v1.Failure
-	54,  // 131: archon.api.orchestrator.v1.RejectedByInstance.failure:type_name -> archon.api.common.v1.Failure
-	56,  // 132: archon.api.orchestrator.v1.RejectedByInstance.not_before:type_name -> google.protobuf.Timestamp
-	76,  // 133: archon.api.orchestrator.v1.DiscardedResult.reason:type_name -> archon.api.common.v1.ErrorReason
-	55,  // 134: archon.api.orchestrator.v1.DiscardedResult.usage:type_name -> archon.api.common.v1.Usage
-	76,  // 135: archon.api.orchestrator.v1.CancelRequested.cause:type_name -> archon.api.common.v1.ErrorReason
-	54,  // 136: archon.api.orchestrator.v1.CancelRequested.failure:type_name -> archon.api.common.v1.Failure
-	42,  // 137: archon.api.orchestrator.v1.Claimed.clock_origin:type_name -> archon.api.orchestrator.v1.ClockOrigin
-	56,  // 138: archon.api.orchestrator.v1.ClockOrigin.time:type_name -> google.protobuf.Timestamp
-	63,  // 139: archon.api.orchestrator.v1.RunRecord.task:type_name -> archon.api.common.v1.TaskRef
-	56,  // 140: archon.api.orchestrator.v1.RunRecord.start_time:type_name -> google.protobuf.Timestamp
-	64,  // 141: archon.api.orchestrator.v1.RunRecord.duration:type_name -> google.protobuf.Duration
-	55,  // 142: archon.api.orchestrator.v1.RunRecord.usage:type_name -> archon.api.common.v1.Usage
-	143, // [143:143] is the sub-list for method output_type
-	143, // [143:143] is the sub-list for method input_type
-	143, // [143:143] is the sub-list for extension type_name
-	143, // [143:143] is the sub-list for extension extendee
-	0,   // [0:143] is the sub-list for field type_name
+	60,  // 16: archon.api.orchestrator.v1.Run.breakpoints:type_name -> archon.api.common.v1.Breakpoint
+	57,  // 17: archon.api.orchestrator.v1.Mark.mark_time:type_name -> google.protobuf.Timestamp
+	57,  // 18: archon.api.orchestrator.v1.Rating.rate_time:type_name -> google.protobuf.Timestamp
+	54,  // 19: archon.api.orchestrator.v1.Question.prompt:type_name -> archon.api.common.v1.Part
+	61,  // 20: archon.api.orchestrator.v1.Question.kind:type_name -> archon.api.common.v1.QuestionKind
+	62,  // 21: archon.api.orchestrator.v1.Question.state:type_name -> archon.api.common.v1.QuestionState
+	63,  // 22: archon.api.orchestrator.v1.Question.terms:type_name -> archon.api.common.v1.QuestionTerms
+	57,  // 23: archon.api.orchestrator.v1.Question.create_time:type_name -> google.protobuf.Timestamp
+	57,  // 24: archon.api.orchestrator.v1.Question.expire_time:type_name -> google.protobuf.Timestamp
+	59,  // 25: archon.api.orchestrator.v1.Question.plan:type_name -> archon.api.common.v1.Plan
+	53,  // 26: archon.api.orchestrator.v1.Task.state:type_name -> archon.api.common.v1.TaskState
+	57,  // 27: archon.api.orchestrator.v1.Task.start_time:type_name -> google.protobuf.Timestamp
+	57,  // 28: archon.api.orchestrator.v1.Task.end_time:type_name -> google.protobuf.Timestamp
+	56,  // 29: archon.api.orchestrator.v1.Task.usage:type_name -> archon.api.common.v1.Usage
+	55,  // 30: archon.api.orchestrator.v1.Task.failure:type_name -> archon.api.common.v1.Failure
+	64,  // 31: archon.api.orchestrator.v1.Task.resolution:type_name -> archon.api.common.v1.Resolution
+	54,  // 32: archon.api.orchestrator.v1.Answer.parts:type_name -> archon.api.common.v1.Part
+	57,  // 33: archon.api.orchestrator.v1.RunEvent.time:type_name -> google.protobuf.Timestamp
+	65,  // 34: archon.api.orchestrator.v1.RunEvent.task:type_name -> archon.api.common.v1.TaskRef
+	8,   // 35: archon.api.orchestrator.v1.RunEvent.submitted:type_name -> archon.api.orchestrator.v1.Submitted
+	13,  // 36: archon.api.orchestrator.v1.RunEvent.run_state:type_name -> archon.api.orchestrator.v1.RunStateChanged
+	14,  // 37: archon.api.orchestrator.v1.RunEvent.task_state:type_name -> archon.api.orchestrator.v1.TaskStateChanged
+	16,  // 38: archon.api.orchestrator.v1.RunEvent.dispatched:type_name -> archon.api.orchestrator.v1.Dispatched
+	22,  // 39: archon.api.orchestrator.v1.RunEvent.delegated:type_name -> archon.api.orchestrator.v1.Delegated
+	25,  // 40: archon.api.orchestrator.v1.RunEvent.published:type_name -> archon.api.orchestrator.v1.PublishedToMemory
+	27,  // 41: archon.api.orchestrator.v1.RunEvent.result:type_name -> archon.api.orchestrator.v1.ResultReceived
+	28,  // 42: archon.api.orchestrator.v1.RunEvent.input_requested:type_name -> archon.api.orchestrator.v1.InputRequested
+	36,  // 43: archon.api.orchestrator.v1.RunEvent.recorded:type_name -> archon.api.orchestrator.v1.Recorded
+	37,  // 44: archon.api.orchestrator.v1.RunEvent.lost:type_name -> archon.api.orchestrator.v1.Lost
+	38,  // 45: archon.api.orchestrator.v1.RunEvent.rejected:type_name -> archon.api.orchestrator.v1.RejectedByInstance
+	39,  // 46: archon.api.orchestrator.v1.RunEvent.discarded:type_name -> archon.api.orchestrator.v1.DiscardedResult
+	40,  // 47: archon.api.orchestrator.v1.RunEvent.cancel_requested:type_name -> archon.api.orchestrator.v1.CancelRequested
+	41,  // 48: archon.api.orchestrator.v1.RunEvent.checkpoint:type_name -> archon.api.orchestrator.v1.CheckpointTaken
+	42,  // 49: archon.api.orchestrator.v1.RunEvent.claimed:type_name -> archon.api.orchestrator.v1.Claimed
+	24,  // 50: archon.api.orchestrator.v1.RunEvent.budget_reserved:type_name -> archon.api.orchestrator.v1.BudgetReserved
+	23,  // 51: archon.api.orchestrator.v1.RunEvent.delegation_cancelled:type_name -> archon.api.orchestrator.v1.DelegationCancelled
+	32,  // 52: archon.api.orchestrator.v1.RunEvent.input_given:type_name -> archon.api.orchestrator.v1.InputGiven
+	33,  // 53: archon.api.orchestrator.v1.RunEvent.paused:type_name -> archon.api.orchestrator.v1.RunPaused
+	34,  // 54: archon.api.orchestrator.v1.RunEvent.resumed:type_name -> archon.api.orchestrator.v1.RunResumed
+	35,  // 55: archon.api.orchestrator.v1.RunEvent.retry:type_name -> archon.api.orchestrator.v1.RetryScheduled
+	26,  // 56: archon.api.orchestrator.v1.RunEvent.item_published:type_name -> archon.api.orchestrator.v1.ItemPublished
+	15,  // 57: archon.api.orchestrator.v1.RunEvent.planned:type_name -> archon.api.orchestrator.v1.Planned
+	29,  // 58: archon.api.orchestrator.v1.RunEvent.approval_requested:type_name -> archon.api.orchestrator.v1.ApprovalRequested
+	31,  // 59: archon.api.orchestrator.v1.RunEvent.question_timed_out:type_name -> archon.api.orchestrator.v1.QuestionTimedOut
+	20,  // 60: archon.api.orchestrator.v1.RunEvent.message_sent:type_name -> archon.api.orchestrator.v1.MessageSent
+	21,  // 61: archon.api.orchestrator.v1.RunEvent.subscribed:type_name -> archon.api.orchestrator.v1.Subscribed
+	30,  // 62: archon.api.orchestrator.v1.RunEvent.breakpoints_set:type_name -> archon.api.orchestrator.v1.BreakpointsSet
+	44,  // 63: archon.api.orchestrator.v1.RunEvent.text_delta:type_name -> archon.api.orchestrator.v1.TextDelta
+	47,  // 64: archon.api.orchestrator.v1.RunEvent.tool_event:type_name -> archon.api.orchestrator.v1.ToolActivity
+	46,  // 65: archon.api.orchestrator.v1.RunEvent.thinking_delta:type_name -> archon.api.orchestrator.v1.ThinkingDelta
+	45,  // 66: archon.api.orchestrator.v1.RunEvent.tool_arguments_delta:type_name -> archon.api.orchestrator.v1.ToolArgumentsDelta
+	0,   // 67: archon.api.orchestrator.v1.Submitted.strategy:type_name -> archon.api.orchestrator.v1.Strategy
+	54,  // 68: archon.api.orchestrator.v1.Submitted.goal:type_name -> archon.api.common.v1.Part
+	58,  // 69: archon.api.orchestrator.v1.Submitted.edges:type_name -> archon.api.common.v1.Edge
+	66,  // 70: archon.api.orchestrator.v1.Submitted.timeout:type_name -> google.protobuf.Duration
+	67,  // 71: archon.api.orchestrator.v1.Submitted.trace:type_name -> archon.api.common.v1.TraceContext
+	50,  // 72: archon.api.orchestrator.v1.Submitted.metadata:type_name -> archon.api.orchestrator.v1.Submitted.MetadataEntry
+	68,  // 73: archon.api.orchestrator.v1.Submitted.budget:type_name -> archon.api.common.v1.Budget
+	12,  // 74: archon.api.orchestrator.v1.Submitted.wants:type_name -> archon.api.orchestrator.v1.Want
+	11,  // 75: archon.api.orchestrator.v1.Submitted.targets:type_name -> archon.api.orchestrator.v1.Target
+	10,  // 76: archon.api.orchestrator.v1.Submitted.session_context:type_name -> archon.api.orchestrator.v1.SessionContext
+	55,  // 77: archon.api.orchestrator.v1.Submitted.session_context_failure:type_name -> archon.api.common.v1.Failure
+	66,  // 78: archon.api.orchestrator.v1.Submitted.pause_timeout:type_name -> google.protobuf.Duration
+	69,  // 79: archon.api.orchestrator.v1.Submitted.plan_targets:type_name -> archon.api.common.v1.PlanTarget
+	9,   // 80: archon.api.orchestrator.v1.Submitted.rules:type_name -> archon.api.orchestrator.v1.InterceptionRule
+	43,  // 81: archon.api.orchestrator.v1.Submitted.clock_origin:type_name -> archon.api.orchestrator.v1.ClockOrigin
+	70,  // 82: archon.api.orchestrator.v1.InterceptionRule.trigger:type_name -> archon.api.common.v1.Trigger
+	63,  // 83: archon.api.orchestrator.v1.InterceptionRule.terms:type_name -> archon.api.common.v1.QuestionTerms
+	71,  // 84: archon.api.orchestrator.v1.InterceptionRule.severity_at_least:type_name -> archon.api.common.v1.Severity
+	72,  // 85: archon.api.orchestrator.v1.SessionContext.item:type_name -> archon.api.common.v1.ContextItem
+	53,  // 86: archon.api.orchestrator.v1.RunStateChanged.state:type_name -> archon.api.common.v1.TaskState
+	55,  // 87: archon.api.orchestrator.v1.RunStateChanged.failure:type_name -> archon.api.common.v1.Failure
+	53,  // 88: archon.api.orchestrator.v1.TaskStateChanged.state:type_name -> archon.api.common.v1.TaskState
+	55,  // 89: archon.api.orchestrator.v1.TaskStateChanged.failure:type_name -> archon.api.common.v1.Failure
+	59,  // 90: archon.api.orchestrator.v1.Planned.plan:type_name -> archon.api.common.v1.Plan
+	73,  // 91: archon.api.orchestrator.v1.Dispatched.given:type_name -> archon.api.common.v1.MemoryRef
+	68,  // 92: archon.api.orchestrator.v1.Dispatched.budget:type_name -> archon.api.common.v1.Budget
+	17,  // 93: archon.api.orchestrator.v1.Dispatched.placement:type_name -> archon.api.orchestrator.v1.Placement
+	18,  // 94: archon.api.orchestrator.v1.Placement.candidates:type_name -> archon.api.orchestrator.v1.PlacementCandidate
+	19,  // 95: archon.api.orchestrator.v1.PlacementCandidate.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
+	74,  // 96: archon.api.orchestrator.v1.MessageSent.message:type_name -> archon.api.agent.v1.PeerMessage
+	55,  // 97: archon.api.orchestrator.v1.MessageSent.failure:type_name -> archon.api.common.v1.Failure
+	54,  // 98: archon.api.orchestrator.v1.Delegated.input:type_name -> archon.api.common.v1.Part
+	66,  // 99: archon.api.orchestrator.v1.Delegated.timeout:type_name -> google.protobuf.Duration
+	68,  // 100: archon.api.orchestrator.v1.Delegated.budget:type_name -> archon.api.common.v1.Budget
+	67,  // 101: archon.api.orchestrator.v1.Delegated.trace:type_name -> archon.api.common.v1.TraceContext
+	55,  // 102: archon.api.orchestrator.v1.Delegated.failure:type_name -> archon.api.common.v1.Failure
+	68,  // 103: archon.api.orchestrator.v1.BudgetReserved.budget:type_name -> archon.api.common.v1.Budget
+	55,  // 104: archon.api.orchestrator.v1.BudgetReserved.failure:type_name -> archon.api.common.v1.Failure
+	73,  // 105: archon.api.orchestrator.v1.PublishedToMemory.ref:type_name -> archon.api.common.v1.MemoryRef
+	54,  // 106: archon.api.orchestrator.v1.ItemPublished.parts:type_name -> archon.api.common.v1.Part
+	75,  // 107: archon.api.orchestrator.v1.ItemPublished.policy:type_name -> archon.api.common.v1.PropagationPolicy
+	51,  // 108: archon.api.orchestrator.v1.ItemPublished.metadata:type_name -> archon.api.orchestrator.v1.ItemPublished.MetadataEntry
+	53,  // 109: archon.api.orchestrator.v1.ResultReceived.state:type_name -> archon.api.common.v1.TaskState
+	54,  // 110: archon.api.orchestrator.v1.ResultReceived.output:type_name -> archon.api.common.v1.Part
+	55,  // 111: archon.api.orchestrator.v1.ResultReceived.failure:type_name -> archon.api.common.v1.Failure
+	56,  // 112: archon.api.orchestrator.v1.ResultReceived.usage:type_name -> archon.api.common.v1.Usage
+	73,  // 113: archon.api.orchestrator.v1.ResultReceived.used:type_name -> archon.api.common.v1.MemoryRef
+	52,  // 114: archon.api.orchestrator.v1.ResultReceived.metadata:type_name -> archon.api.orchestrator.v1.ResultReceived.MetadataEntry
+	64,  // 115: archon.api.orchestrator.v1.ResultReceived.resolution:type_name -> archon.api.common.v1.Resolution
+	54,  // 116: archon.api.orchestrator.v1.InputRequested.prompt:type_name -> archon.api.common.v1.Part
+	56,  // 117: archon.api.orchestrator.v1.InputRequested.usage:type_name -> archon.api.common.v1.Usage
+	61,  // 118: archon.api.orchestrator.v1.InputRequested.kind:type_name -> archon.api.common.v1.QuestionKind
+	63,  // 119: archon.api.orchestrator.v1.InputRequested.terms:type_name -> archon.api.common.v1.QuestionTerms
+	63,  // 120: archon.api.orchestrator.v1.ApprovalRequested.terms:type_name -> archon.api.common.v1.QuestionTerms
+	54,  // 121: archon.api.orchestrator.v1.ApprovalRequested.prompt:type_name -> archon.api.common.v1.Part
+	27,  // 122: archon.api.orchestrator.v1.ApprovalRequested.result:type_name -> archon.api.orchestrator.v1.ResultReceived
+	26,  // 123: archon.api.orchestrator.v1.ApprovalRequested.items:type_name -> archon.api.orchestrator.v1.ItemPublished
+	59,  // 124: archon.api.orchestrator.v1.ApprovalRequested.plan:type_name -> archon.api.common.v1.Plan
+	60,  // 125: archon.api.orchestrator.v1.BreakpointsSet.breakpoints:type_name -> archon.api.common.v1.Breakpoint
+	76,  // 126: archon.api.orchestrator.v1.QuestionTimedOut.policy:type_name -> archon.api.common.v1.TimeoutPolicy
+	54,  // 127: archon.api.orchestrator.v1.InputGiven.parts:type_name -> archon.api.common.v1.Part
+	77,  // 128: archon.api.orchestrator.v1.InputGiven.decision:type_name -> archon.api.common.v1.Decision
+	55,  // 129: archon.api.orchestrator.v1.RetryScheduled.failure:type_name -> archon.api.common.v1.Failure
+	57,  // 130: archon.api.orchestrator.v1.RetryScheduled.not_before:type_name -> google.protobuf.Timestamp
+	56,  // 131: archon.api.orchestrator.v1.RetryScheduled.usage:type_name -> archon.api.common.v1.Usage
+	64,  // 132: archon.api.orchestrator.v1.RetryScheduled.resolution:type_name -> archon.api.common.v1.Resolution
+	55,  // 133: archon.api.orchestrator.v1.Lost.failure:type_name -> archon.api.common.v1.Failure
+	55,  // 134: archon.api.orchestrator.v1.RejectedByInstance.failure:type_name -> archon.api.common.v1.Failure
+	57,  // 135: archon.api.orchestrator.v1.RejectedByInstance.not_before:type_name -> google.protobuf.Timestamp
+	78,  // 136: archon.api.orchestrator.v1.DiscardedResult.reason:type_name -> archon.api.common.v1.ErrorReason
+	56,  // 137: archon.api.orchestrator.v1.DiscardedResult.usage:type_name -> archon.api.common.v1.Usage
+	78,  // 138: archon.api.orchestrator.v1.CancelRequested.cause:type_name -> archon.api.common.v1.ErrorReason
+	55,  // 139: archon.api.orchestrator.v1.CancelRequested.failure:type_name -> archon.api.common.v1.Failure
+	43,  // 140: archon.api.orchestrator.v1.Claimed.clock_origin:type_name -> archon.api.orchestrator.v1.ClockOrigin
+	57,  // 141: archon.api.orchestrator.v1.ClockOrigin.time:type_name -> google.protobuf.Timestamp
+	65,  // 142: archon.api.orchestrator.v1.RunRecord.task:type_name -> archon.api.common.v1.TaskRef
+	57,  // 143: archon.api.orchestrator.v1.RunRecord.start_time:type_name -> google.protobuf.Timestamp
+	66,  // 144: archon.api.orchestrator.v1.RunRecord.duration:type_name -> google.protobuf.Duration
+	56,  // 145: archon.api.orchestrator.v1.RunRecord.usage:type_name -> archon.api.common.v1.Usage
+	146, // [146:146] is the sub-list for method output_type
+	146, // [146:146] is the sub-list for method input_type
+	146, // [146:146] is the sub-list for extension type_name
+	146, // [146:146] is the sub-list for extension extendee
+	0,   // [0:146] is the sub-list for field type_name
 }
 
 func init() { file_archon_api_orchestrator_v1_run_proto_init() }
@@ -5704,6 +5817,7 @@ func file_archon_api_orchestrator_v1_run_proto_init() {
 		(*RunEvent_QuestionTimedOut)(nil),
 		(*RunEvent_MessageSent)(nil),
 		(*RunEvent_Subscribed)(nil),
+		(*RunEvent_BreakpointsSet)(nil),
 		(*RunEvent_TextDelta)(nil),
 		(*RunEvent_ToolEvent)(nil),
 		(*RunEvent_ThinkingDelta)(nil),
@@ -5717,7 +5831,7 @@ func file_archon_api_orchestrator_v1_run_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archon_api_orchestrator_v1_run_proto_rawDesc), len(file_archon_api_orchestrator_v1_run_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   51,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -184,6 +184,20 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and
     metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is.
     """
+    ERROR_REASON_BREAKPOINT_NOT_HELD: _ErrorReason.ValueType  # 73
+    """An attempt does not hold at a breakpoint: the runtime of its agent cannot, or it was dispatched before."""
+    ERROR_REASON_UNKNOWN_LEARNED_VERSION: _ErrorReason.ValueType  # 78
+    """NOT_FOUND: the tenant's learned weights have no such version."""
+    ERROR_REASON_LEARNED_VERSION_DECIDED: _ErrorReason.ValueType  # 79
+    """FAILED_PRECONDITION: the version of the learned weights does not wait for a decision."""
+    ERROR_REASON_LEARNING_OFF: _ErrorReason.ValueType  # 80
+    """FAILED_PRECONDITION: the orchestrator does not learn."""
+    ERROR_REASON_INSTANCE_NOT_ATTACHED: _ErrorReason.ValueType  # 85
+    """The agent of the call is not attached to the orchestrator that would relay it, or its connection broke during the
+    call; metadata["begun"] is "false" if the agent has certainly not received the call.
+    """
+    ERROR_REASON_CALLS_NOT_RELAYED: _ErrorReason.ValueType  # 86
+    """The attached agent is of a release that takes no calls through an orchestrator."""
     ERROR_REASON_TOO_MANY_REQUESTS: _ErrorReason.ValueType  # 87
     """The caller sends requests to the HTTP gateway faster than it allows, or has too many streams open there."""
     ERROR_REASON_CROSS_SITE_REQUEST: _ErrorReason.ValueType  # 88
@@ -354,6 +368,20 @@ ERROR_REASON_QUOTA_EXCEEDED: ErrorReason.ValueType  # 72
 """A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and
 metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is.
 """
+ERROR_REASON_BREAKPOINT_NOT_HELD: ErrorReason.ValueType  # 73
+"""An attempt does not hold at a breakpoint: the runtime of its agent cannot, or it was dispatched before."""
+ERROR_REASON_UNKNOWN_LEARNED_VERSION: ErrorReason.ValueType  # 78
+"""NOT_FOUND: the tenant's learned weights have no such version."""
+ERROR_REASON_LEARNED_VERSION_DECIDED: ErrorReason.ValueType  # 79
+"""FAILED_PRECONDITION: the version of the learned weights does not wait for a decision."""
+ERROR_REASON_LEARNING_OFF: ErrorReason.ValueType  # 80
+"""FAILED_PRECONDITION: the orchestrator does not learn."""
+ERROR_REASON_INSTANCE_NOT_ATTACHED: ErrorReason.ValueType  # 85
+"""The agent of the call is not attached to the orchestrator that would relay it, or its connection broke during the
+call; metadata["begun"] is "false" if the agent has certainly not received the call.
+"""
+ERROR_REASON_CALLS_NOT_RELAYED: ErrorReason.ValueType  # 86
+"""The attached agent is of a release that takes no calls through an orchestrator."""
 ERROR_REASON_TOO_MANY_REQUESTS: ErrorReason.ValueType  # 87
 """The caller sends requests to the HTTP gateway faster than it allows, or has too many streams open there."""
 ERROR_REASON_CROSS_SITE_REQUEST: ErrorReason.ValueType  # 88

@@ -111,6 +111,7 @@ class Run(_message.Message):
     ACTOR_FIELD_NUMBER: _builtins.int
     DETAILS_REMOVED_FIELD_NUMBER: _builtins.int
     MARKS_FIELD_NUMBER: _builtins.int
+    BREAKPOINTS_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run's id, created by the server."""
     tenant: _builtins.str
@@ -195,6 +196,10 @@ class Run(_message.Message):
     def marks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Mark]:
         """Output only. Marks by people, oldest first."""
 
+    @_builtins.property
+    def breakpoints(self) -> _containers.RepeatedCompositeFieldContainer[_question_pb2.Breakpoint]:
+        """Output only. The breakpoints of the run, in the order in which they were set."""
+
     def __init__(
         self,
         *,
@@ -225,10 +230,11 @@ class Run(_message.Message):
         actor: _builtins.str = ...,
         details_removed: _builtins.bool = ...,
         marks: _abc.Iterable[Global___Mark] | None = ...,
+        breakpoints: _abc.Iterable[_question_pb2.Breakpoint] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "end_time", b"end_time", "failure", b"failure", "plan", b"plan", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "answers", b"answers", "closed_questions", b"closed_questions", "create_time", b"create_time", "details_removed", b"details_removed", "edges", b"edges", "end_time", b"end_time", "failure", b"failure", "goal", b"goal", "identity", b"identity", "last_seq", b"last_seq", "marks", b"marks", "metadata", b"metadata", "parent_run_id", b"parent_run_id", "paused", b"paused", "plan", b"plan", "questions", b"questions", "ratings", b"ratings", "run_id", b"run_id", "session_id", b"session_id", "state", b"state", "strategy", b"strategy", "tasks", b"tasks", "tenant", b"tenant", "trace_id", b"trace_id", "truncated", b"truncated", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "answers", b"answers", "breakpoints", b"breakpoints", "closed_questions", b"closed_questions", "create_time", b"create_time", "details_removed", b"details_removed", "edges", b"edges", "end_time", b"end_time", "failure", b"failure", "goal", b"goal", "identity", b"identity", "last_seq", b"last_seq", "marks", b"marks", "metadata", b"metadata", "parent_run_id", b"parent_run_id", "paused", b"paused", "plan", b"plan", "questions", b"questions", "ratings", b"ratings", "run_id", b"run_id", "session_id", b"session_id", "state", b"state", "strategy", b"strategy", "tasks", b"tasks", "tenant", b"tenant", "trace_id", b"trace_id", "truncated", b"truncated", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -563,6 +569,7 @@ class RunEvent(_message.Message):
     QUESTION_TIMED_OUT_FIELD_NUMBER: _builtins.int
     MESSAGE_SENT_FIELD_NUMBER: _builtins.int
     SUBSCRIBED_FIELD_NUMBER: _builtins.int
+    BREAKPOINTS_SET_FIELD_NUMBER: _builtins.int
     TEXT_DELTA_FIELD_NUMBER: _builtins.int
     TOOL_EVENT_FIELD_NUMBER: _builtins.int
     THINKING_DELTA_FIELD_NUMBER: _builtins.int
@@ -690,6 +697,10 @@ class RunEvent(_message.Message):
         """An attempt subscribed to messages."""
 
     @_builtins.property
+    def breakpoints_set(self) -> Global___BreakpointsSet:
+        """A caller set the breakpoints of the run."""
+
+    @_builtins.property
     def text_delta(self) -> Global___TextDelta:
         """Transient: the next piece of an answer's text."""
 
@@ -739,16 +750,17 @@ class RunEvent(_message.Message):
         question_timed_out: Global___QuestionTimedOut | None = ...,
         message_sent: Global___MessageSent | None = ...,
         subscribed: Global___Subscribed | None = ...,
+        breakpoints_set: Global___BreakpointsSet | None = ...,
         text_delta: Global___TextDelta | None = ...,
         tool_event: Global___ToolActivity | None = ...,
         thinking_delta: Global___ThinkingDelta | None = ...,
         tool_arguments_delta: Global___ToolArgumentsDelta | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "message_sent", b"message_sent", "paused", b"paused", "planned", b"planned", "published", b"published", "question_timed_out", b"question_timed_out", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_state", b"run_state", "submitted", b"submitted", "subscribed", b"subscribed", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "breakpoints_set", b"breakpoints_set", "budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "message_sent", b"message_sent", "paused", b"paused", "planned", b"planned", "published", b"published", "question_timed_out", b"question_timed_out", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_state", b"run_state", "submitted", b"submitted", "subscribed", b"subscribed", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "message_sent", b"message_sent", "paused", b"paused", "planned", b"planned", "published", b"published", "question_timed_out", b"question_timed_out", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "subscribed", b"subscribed", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "breakpoints_set", b"breakpoints_set", "budget_reserved", b"budget_reserved", "cancel_requested", b"cancel_requested", "checkpoint", b"checkpoint", "claimed", b"claimed", "delegated", b"delegated", "delegation_cancelled", b"delegation_cancelled", "discarded", b"discarded", "dispatched", b"dispatched", "event", b"event", "input_given", b"input_given", "input_requested", b"input_requested", "item_published", b"item_published", "lost", b"lost", "message_sent", b"message_sent", "paused", b"paused", "planned", b"planned", "published", b"published", "question_timed_out", b"question_timed_out", "recorded", b"recorded", "rejected", b"rejected", "result", b"result", "resumed", b"resumed", "retry", b"retry", "run_id", b"run_id", "run_state", b"run_state", "seq", b"seq", "submitted", b"submitted", "subscribed", b"subscribed", "task", b"task", "task_state", b"task_state", "text_delta", b"text_delta", "thinking_delta", b"thinking_delta", "time", b"time", "tool_arguments_delta", b"tool_arguments_delta", "tool_event", b"tool_event"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "budget_reserved", "delegation_cancelled", "input_given", "paused", "resumed", "retry", "item_published", "planned", "approval_requested", "question_timed_out", "message_sent", "subscribed", "text_delta", "tool_event", "thinking_delta", "tool_arguments_delta"]  # noqa: Y015
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["submitted", "run_state", "task_state", "dispatched", "delegated", "published", "result", "input_requested", "recorded", "lost", "rejected", "discarded", "cancel_requested", "checkpoint", "claimed", "budget_reserved", "delegation_cancelled", "input_given", "paused", "resumed", "retry", "item_published", "planned", "approval_requested", "question_timed_out", "message_sent", "subscribed", "breakpoints_set", "text_delta", "tool_event", "thinking_delta", "tool_arguments_delta"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
 
@@ -1252,6 +1264,7 @@ class Dispatched(_message.Message):
     CONVERSATION_VERSION_FIELD_NUMBER: _builtins.int
     PLACEMENT_FIELD_NUMBER: _builtins.int
     EXPECTED_SECONDS_FIELD_NUMBER: _builtins.int
+    IGNORES_BREAKPOINTS_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """The task's role."""
     instance_id: _builtins.str
@@ -1264,6 +1277,8 @@ class Dispatched(_message.Message):
     """The measured time of the role, in seconds, by which a step of the plan with a `delay_quantile` waits for this one; 0 if
     no step does.
     """
+    ignores_breakpoints: _builtins.bool
+    """True if the run has breakpoints at TOOL or MODEL, and the runtime of the instance cannot hold there."""
     @_builtins.property
     def given(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.MemoryRef]:
         """References to the upstream answers that were delivered with the attempt."""
@@ -1286,10 +1301,11 @@ class Dispatched(_message.Message):
         conversation_version: _builtins.int | None = ...,
         placement: Global___Placement | None = ...,
         expected_seconds: _builtins.float = ...,
+        ignores_breakpoints: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_conversation_version", b"_conversation_version", "budget", b"budget", "conversation_version", b"conversation_version", "placement", b"placement"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_conversation_version", b"_conversation_version", "budget", b"budget", "conversation_version", b"conversation_version", "expected_seconds", b"expected_seconds", "given", b"given", "instance_id", b"instance_id", "placement", b"placement", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_conversation_version", b"_conversation_version", "budget", b"budget", "conversation_version", b"conversation_version", "expected_seconds", b"expected_seconds", "given", b"given", "ignores_breakpoints", b"ignores_breakpoints", "instance_id", b"instance_id", "placement", b"placement", "role", b"role"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__conversation_version: _TypeAlias = _typing.Literal["conversation_version"]  # noqa: Y015
     _WhichOneofArgType__conversation_version: _TypeAlias = _typing.Literal["_conversation_version", b"_conversation_version"]  # noqa: Y015
@@ -1921,10 +1937,13 @@ class ApprovalRequested(_message.Message):
     ITEMS_FIELD_NUMBER: _builtins.int
     PLAN_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    BREAKPOINT_FIELD_NUMBER: _builtins.int
     input_id: _builtins.str
     """The question's id, unique in the run."""
     reason: _builtins.str
     """Why that plan is to replace the one in force, if the planner was asked whether it still leads to the goal; else empty."""
+    breakpoint: _builtins.str
+    """The breakpoint at which the task is held before its dispatch, such as `task:designer`; empty if a result waits."""
     @_builtins.property
     def terms(self) -> _question_pb2.QuestionTerms:
         """Who may answer, in what time, and by which rule."""
@@ -1955,14 +1974,43 @@ class ApprovalRequested(_message.Message):
         items: _abc.Iterable[Global___ItemPublished] | None = ...,
         plan: _plan_pb2.Plan | None = ...,
         reason: _builtins.str = ...,
+        breakpoint: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan", "result", b"result", "terms", b"terms"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["input_id", b"input_id", "items", b"items", "plan", b"plan", "prompt", b"prompt", "reason", b"reason", "result", b"result", "terms", b"terms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["breakpoint", b"breakpoint", "input_id", b"input_id", "items", b"items", "plan", b"plan", "prompt", b"prompt", "reason", b"reason", "result", b"result", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ApprovalRequested: _TypeAlias = ApprovalRequested  # noqa: Y015
+
+@_typing.final
+class BreakpointsSet(_message.Message):
+    """A caller set the breakpoints of the run: these replace all that it had."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDENTITY_FIELD_NUMBER: _builtins.int
+    BREAKPOINTS_FIELD_NUMBER: _builtins.int
+    identity: _builtins.str
+    """The identity that set them, from credentials."""
+    @_builtins.property
+    def breakpoints(self) -> _containers.RepeatedCompositeFieldContainer[_question_pb2.Breakpoint]:
+        """The breakpoints; empty if they were removed."""
+
+    def __init__(
+        self,
+        *,
+        identity: _builtins.str = ...,
+        breakpoints: _abc.Iterable[_question_pb2.Breakpoint] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["breakpoints", b"breakpoints", "identity", b"identity"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BreakpointsSet: _TypeAlias = BreakpointsSet  # noqa: Y015
 
 @_typing.final
 class QuestionTimedOut(_message.Message):

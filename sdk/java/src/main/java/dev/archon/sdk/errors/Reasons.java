@@ -226,6 +226,24 @@ public final class Reasons {
   /** A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is. */
   public static final String QUOTA_EXCEEDED = "QUOTA_EXCEEDED";
 
+  /** An attempt does not hold at a breakpoint: the runtime of its agent cannot, or it was dispatched before. */
+  public static final String BREAKPOINT_NOT_HELD = "BREAKPOINT_NOT_HELD";
+
+  /** NOT_FOUND: the tenant's learned weights have no such version. */
+  public static final String UNKNOWN_LEARNED_VERSION = "UNKNOWN_LEARNED_VERSION";
+
+  /** FAILED_PRECONDITION: the version of the learned weights does not wait for a decision. */
+  public static final String LEARNED_VERSION_DECIDED = "LEARNED_VERSION_DECIDED";
+
+  /** FAILED_PRECONDITION: the orchestrator does not learn. */
+  public static final String LEARNING_OFF = "LEARNING_OFF";
+
+  /** The agent of the call is not attached to the orchestrator that would relay it, or its connection broke during the call; metadata["begun"] is "false" if the agent has certainly not received the call. */
+  public static final String INSTANCE_NOT_ATTACHED = "INSTANCE_NOT_ATTACHED";
+
+  /** The attached agent is of a release that takes no calls through an orchestrator. */
+  public static final String CALLS_NOT_RELAYED = "CALLS_NOT_RELAYED";
+
   /** The caller sends requests to the HTTP gateway faster than it allows, or has too many streams open there. */
   public static final String TOO_MANY_REQUESTS = "TOO_MANY_REQUESTS";
 
@@ -359,6 +377,12 @@ public final class Reasons {
     reason(TOKEN_REVOKED, 70, Status.Code.UNAUTHENTICATED, "input.permission");
     reason(CERTIFICATE_REFUSED, 71, Status.Code.UNAUTHENTICATED, "input.permission");
     reason(QUOTA_EXCEEDED, 72, Status.Code.RESOURCE_EXHAUSTED, "input.budget");
+    reason(BREAKPOINT_NOT_HELD, 73, Status.Code.FAILED_PRECONDITION, "input.invalid");
+    reason(UNKNOWN_LEARNED_VERSION, 78, Status.Code.NOT_FOUND, "input.not_found");
+    reason(LEARNED_VERSION_DECIDED, 79, Status.Code.FAILED_PRECONDITION, "input.invalid");
+    reason(LEARNING_OFF, 80, Status.Code.FAILED_PRECONDITION, "input.invalid");
+    reason(INSTANCE_NOT_ATTACHED, 85, Status.Code.UNAVAILABLE, "collaboration.unresponsive_agent");
+    reason(CALLS_NOT_RELAYED, 86, Status.Code.UNIMPLEMENTED, "input.invalid");
     reason(TOO_MANY_REQUESTS, 87, Status.Code.RESOURCE_EXHAUSTED, "infrastructure.rate_limit");
     reason(CROSS_SITE_REQUEST, 88, Status.Code.PERMISSION_DENIED, "input.permission");
     reason(LINK_REFUSED, 89, Status.Code.NOT_FOUND, "input.not_found");
