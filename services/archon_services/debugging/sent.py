@@ -38,7 +38,7 @@ class MemoryRead:
 
 
 class SentTasks:
-    """The material that the attempts of a run were sent. The run is folded by the engine once, when it is asked for first."""
+    """The material that the attempts of a run were sent. The engine folds the run once, when it is asked for first."""
 
     def __init__(self, run: DebuggedRun) -> None:
         self._run = run
