@@ -1,6 +1,6 @@
 """Holds a task before calls of tools and models, where the run has a breakpoint: a person is asked.
 
-The question ends the attempt, as that of any tool that asks does (`person_desk`): the hold survives the death of every
+The question ends the attempt, as the question of a tool does (`person_desk`): the hold survives the death of every
 process. The next attempt asks no more for the calls that were held. A call of a sub-agent, a call for an item of a work
 list, and a model call that follows no tool call since the last one hold within the attempt, which keeps its slot.
 """
@@ -44,7 +44,7 @@ ANSWER_SCHEMA: Final[Mapping[str, Any]] = {
     "required": ["answer"],
     "additionalProperties": False,
 }
-"""Schema of what may replace a call of a model: its reply."""
+"""Schema of a reply that may replace a call of a model."""
 
 
 class BreakpointMiddleware(Middleware):

@@ -90,7 +90,7 @@ class TaskDesk:
         results: Mapping[str, ToolResult],
     ) -> PersonAnswer | None:
         """Returns the answer to the question of a breakpoint before model call `number` of the task, from 1; None as in
-        `hold_call`. `messages` are those since the query, `results` those of tool calls by their ids. Raises
+        `hold_call`. `messages` come after the query, `results` has the results of tool calls by their ids. Raises
         QuestionAsked; if the messages do not end with the results of a reply's calls, it waits for the answer."""
         input_id = f"{_AT_MODEL}{number}"
         if (given := self.task.answers.get(input_id)) is not None:

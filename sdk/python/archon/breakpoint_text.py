@@ -11,7 +11,7 @@ POINTS: Final = ("tool", "model", "task", "step")
 
 
 def read_breakpoint(text: str) -> tuple[str, str]:
-    """Returns the point and the name of a breakpoint. Raises InvalidArgument if the text is none."""
+    """Returns the point and the name of a breakpoint. Raises InvalidArgument for any other text."""
     point, _, name = text.strip().partition(":")
     name = name.strip()
     if point not in POINTS or (not name and point != "model"):

@@ -8,7 +8,7 @@ from archon_services.cli.errors import USAGE, CliError
 
 
 def read_breakpoints(texts: Sequence[str] | None) -> tuple[str, ...]:
-    """Returns the breakpoints of the option. Raises CliError if a text is none."""
+    """Returns the breakpoints of the option. Raises CliError for any other text."""
     from archon.breakpoint_text import read_breakpoint
     from archon.errors import InvalidArgument
 

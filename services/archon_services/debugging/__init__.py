@@ -3,8 +3,8 @@
 recorded    a run as it is debugged: its events, its recorded calls, its versions in the shared memory
 timeline    the state of the run after each event, from snapshots
 stepper     the position in the run, and the ways to move it
-search      what an event matches: a task, a role, a kind, a text, a failure
-sent        what each attempt was sent: the task, the answers of other roles, the prompts
+search      the events of a task, a role, a kind, with a text, or of a failure
+sent        the material of each attempt: the task, the answers of other roles, the prompts
 frames      the frames of a task's sessions, as its events tell them
 document    the state at an event as JSON
 """

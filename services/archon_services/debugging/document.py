@@ -15,8 +15,8 @@ from archon_services.debugging.stepper import Stepper
 
 
 def state_document(stepper: Stepper) -> dict[str, Any]:
-    """Returns the event, the state of the run after it, and of the event's task what its last attempt was sent, the
-    prompts that were recorded so far, and its frames."""
+    """Returns the event, the state of the run after it, and of the event's task the material of its last
+    attempt, the calls that were recorded so far, and its frames."""
     event, view, task = stepper.event, stepper.view, stepper.task
     document: dict[str, Any] = {
         "run_id": stepper.run.run_id,

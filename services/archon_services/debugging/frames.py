@@ -27,7 +27,7 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FrameView:
-    """A frame of an attempt, by the event that it caused or that caused it. `name` is that of the contract, and
+    """A frame of an attempt, by the event that it caused or that caused it. `name` is its name in the contract, and
     `sequence` the number of the frame in its direction, 0 if the event does not have it."""
 
     seq: int

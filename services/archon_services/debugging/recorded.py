@@ -19,7 +19,7 @@ NO_VERSIONS: Final[Mapping[tuple[str, int], MemoryVersion]] = {}
 
 @dataclass(frozen=True, slots=True)
 class DebuggedRun:
-    """A run: its durable events in order, of which the first one has the number 1, the recorded calls of its agents in
+    """A run: its durable events in order, from number 1 on, the recorded calls of its agents in
     order, and its versions in the shared memory by role and event, as far as they are known. `source` names where it
     was read, for people."""
 

@@ -38,7 +38,7 @@ class MemoryRead:
 
 
 class SentTasks:
-    """What the attempts of a run were sent. The run is folded by the engine once, when it is asked for first."""
+    """The material that the attempts of a run were sent. The engine folds the run once, when it is asked for first."""
 
     def __init__(self, run: DebuggedRun) -> None:
         self._run = run
@@ -63,7 +63,7 @@ class SentTasks:
         return self._assigned.get((task_id, attempt))
 
     def records(self, seq: int, task_id: str = "", attempt: int = 0) -> list[RunRecord]:
-        """Returns the calls that were recorded up to event `seq`; only those of a task, or an attempt, if given."""
+        """Returns the calls that were recorded up to event `seq`; only the calls of a task, or an attempt, if given."""
         recorded = self._recorded[seq - 1]
         return [
             record

@@ -54,7 +54,7 @@ class RunBreakpoint(MessageView[question_pb2.Breakpoint]):
 
 
 def to_breakpoint(text: str) -> question_pb2.Breakpoint:
-    """Converts a breakpoint, such as `tool:pay`. Raises InvalidArgument if the text is none."""
+    """Converts a breakpoint, such as `tool:pay`. Raises InvalidArgument for any other text."""
     point, name = read_breakpoint(text)
     return question_pb2.Breakpoint(
         point=question_pb2.BreakpointPoint.Value(f"BREAKPOINT_POINT_{point.upper()}"), name=name

@@ -93,7 +93,7 @@ def _reject(session: Session, words: Words) -> Iterator[str]:
 
 
 def _one(session: Session, words: Words, missing: str) -> tuple[LiveRun, RunQuestion, str]:
-    """Returns the only hold of the run, and the text that replaces what waits."""
+    """Returns the only hold of the run, and the text of its replacement."""
     live = session.live_run()
     if not words:
         raise CliError(missing, code=USAGE)

@@ -16,7 +16,7 @@ Words = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command of the debugger: its names, of which the first one is shown, its arguments for people, a line of help,
+    """A command of the debugger: its names, the first one for people, its arguments for people, a line of help,
     and the function that yields the lines to print. `moves`: an empty line repeats it. Raises CliError if the words
     after the name are wrong."""
 
@@ -122,7 +122,7 @@ def task_names(session: Session) -> list[str]:
 
 
 def one_number(words: Words, default: int) -> int:
-    """Returns the number that a command was given. Raises CliError if it is none."""
+    """Returns the number that a command was given. Raises CliError for any other word."""
     if not words:
         return default
     if len(words) > 1 or not words[0].isdecimal():

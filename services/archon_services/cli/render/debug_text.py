@@ -142,7 +142,7 @@ def breakpoint_lines(breakpoints: Sequence[RunBreakpoint]) -> Iterator[str]:
 
 
 def held_lines(held: Sequence[RunQuestion], run_id: str) -> Iterator[str]:
-    """Yields the holds of a run: the task, and what is about to happen."""
+    """Yields the holds of a run: the task, and its next action."""
     for question in held:
         name = _short(question.input_id, run_id)
         yield from _quoted(f"held, {question.role} ({name})", question.text)

@@ -26,7 +26,7 @@ SCHEMA: Final = json.dumps(
         "additionalProperties": False,
     }
 )
-"""Schema of what may replace a task that is held before its dispatch: its input, or its answer."""
+"""Schema of the replacement for a task that is held before its dispatch: its input, or its answer."""
 
 
 def write_breakpoints(run: RunState, out: MutableSequence[question_pb2.Breakpoint]) -> None:
