@@ -324,9 +324,7 @@ class Commands:
                 pass
             row = await self.row(run_id)  # its events were deleted while they were read
         if row.compacted:
-            summary = from_journal(run_pb2.Run, row.summary, run_id)
-            summary.details_removed = True
-            return summary
+            return from_journal(run_pb2.Run, row.summary, run_id)
         return run_to_proto(await self._runs.state(run_id))
 
     def _standing_in(self, tenant: str) -> Standing | None:

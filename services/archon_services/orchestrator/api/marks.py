@@ -39,9 +39,8 @@ class RunMarks:
         await self._audit.add(self._audit.row("run.mark", run_id=row.run_id))
 
     async def add_to(self, run: run_pb2.Run) -> None:
-        """Adds the marks to a run, and whether its details were removed, which a state in memory does not know. Raises
-        the errors of the journal."""
-        if run.HasField("end_time") and not run.details_removed:
+        """Adds the marks to a run, and whether its details were removed. Raises the errors of the journal."""
+        if run.HasField("end_time"):
             row = await self._journal.run(run.run_id)
             run.details_removed = row is not None and row.compacted
         for mark in await self._journal.marks(run.run_id):
