@@ -19,7 +19,7 @@ PRIOR_TASKS: Final = 5.0
 little."""
 
 LITTLE: Final = 0.05
-"""Successes and failures that the role has besides its own: its rate is above 0, and that of its only instance is the same."""
+"""Successes and failures that the role has besides its own: its rate is above 0, and its only instance has the same."""
 
 STEPS_PER_OCTAVE: Final = 4
 """Steps of the factor between one value and its double: a difference of less than about 9 % does not count."""
