@@ -29,7 +29,11 @@ def test_a_cancelled_timer_does_not_fire() -> None:
 
 def test_a_timer_may_set_another_that_is_due() -> None:
     clock, rung = ScriptedRunClock(100.0), list[str]()
-    clock.call_at(100.0, lambda: clock.call_at(100.0, lambda: rung.append("again")) and None)
+
+    def again() -> None:
+        clock.call_at(100.0, lambda: rung.append("again"))
+
+    clock.call_at(100.0, again)
     clock.ring()
     assert rung == [], "it fires when it is rung the next time"
     clock.ring()
