@@ -15,7 +15,6 @@ from archon.api.common.v1 import common_pb2
 from archon.channel import MAX_RELAYED_BYTES
 from archon.context import CallContext
 from archon.errors import (
-    CallsNotRelayed,
     InstanceNotAttached,
     InvalidArgument,
     MalformedMessage,
@@ -89,12 +88,6 @@ class RelayedCalls:
     async def _to_agent(
         self, instance: AttachedInstance, instance_id: str, method: str, request: bytes, caller: pb.Caller | None
     ) -> AsyncGenerator[bytes, None]:
-        if not instance.takes_calls:
-            raise CallsNotRelayed(
-                f"{instance_id} takes no calls through an orchestrator: install the current SDK where it runs, or "
-                "start it where others can dial it",
-                metadata={"instance_id": instance_id},
-            )
         limits = call_load.MAX_CALLS, call_load.MAX_BYTES
         with instance.load.holding(len(request), *limits, instance_id):
             stream = await instance.spare_for_call(call_context.timeout(SPARE_SECONDS))

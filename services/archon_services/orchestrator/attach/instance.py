@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from archon import context
-from archon.errors import Aborted, ArchonError, PermissionDenied
+from archon.errors import Aborted, ArchonError, CallsNotRelayed, PermissionDenied
 from archon.registry import Registration, RegistrationHandle, RegistryClient
 from archon_services.orchestrator.attach.call_load import CallLoad
 from archon_services.orchestrator.attach.stream import AttachStream
@@ -40,7 +40,8 @@ class AttachedInstance:
         self._streams: set[AttachStream] = set()
         self._spares: deque[AttachStream] = deque()
         self._spare_came = asyncio.Event()
-        self._takes_calls = False
+        self._takes_calls: bool | None = None
+        """Whether the agent takes relayed calls, by its newest stream; None before the first one."""
         self._sessions_waiting = 0
         self.load = CallLoad()
         """The relayed calls in progress."""
@@ -98,11 +99,6 @@ class AttachedInstance:
         return self._owner[0]
 
     @property
-    def takes_calls(self) -> bool:
-        """Whether the agent takes relayed calls: it has said so with its newest stream."""
-        return self._takes_calls
-
-    @property
     def attached(self) -> bool:
         """Whether it has a stream."""
         return bool(self._streams)
@@ -117,14 +113,24 @@ class AttachedInstance:
             self._spare_came.set()  # calls go on
 
     async def spare_for_call(self, timeout: float) -> AttachStream | None:
-        """Like `spare`, for a call: sessions are served first."""
-        return await self._take(timeout, lambda: not self._sessions_waiting)
+        """Like `spare`, for a call: sessions are served first. Raises CallsNotRelayed if the agent takes none."""
+
+        def may_take() -> bool:
+            if self._takes_calls is False:
+                raise CallsNotRelayed(
+                    f"{self.instance_id} takes no calls through an orchestrator: install the current SDK where it "
+                    "runs, or start it where others can dial it",
+                    metadata={"instance_id": self.instance_id},
+                )
+            return not self._sessions_waiting
+
+        return await self._take(timeout, may_take)
 
     async def _take(self, timeout: float, may_take: Callable[[], bool]) -> AttachStream | None:
         try:
             async with asyncio.timeout(timeout):
                 while True:
-                    while self._spares and may_take():
+                    while may_take() and self._spares:
                         stream = self._spares.pop()
                         if stream.spare:
                             return stream

@@ -32,7 +32,9 @@ from archon.registry.instance_channel import connect_to_instance
 from archon.tools import SharedTool, SharedToolCall, SharedToolStatus, ToolClient, find_tools
 from archon.types import Message
 from archon_services.orchestrator.attach import call_load, calls
+from archon_services.orchestrator.attach.instance import AttachedInstance
 from archon_services.orchestrator.attach.replicas import CALLER_KEY
+from archon_services.orchestrator.attach.stream import AttachStream
 from archon_services.testing.link import Link
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.replicas import Replicas
@@ -385,3 +387,19 @@ async def test_a_request_that_is_no_message_gets_a_typed_error(mesh: Mesh) -> No
             await method(b"\xff\xff", metadata=(("archon-instance", agent.server.instance_id),), timeout=5)
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert "message of the contract" in (caught.value.details() or "")
+
+
+async def test_a_call_between_the_admission_and_the_first_stream_of_an_agent_waits_for_it() -> None:
+    waiting = AttachedInstance("127.0.0.1:1", "", lambda instance: None)
+    call = asyncio.create_task(waiting.spare_for_call(5.0))
+    await asyncio.sleep(0)
+    stream = AttachStream(_silence(), takes_calls=True)
+    waiting.add(stream)
+    assert await call is stream
+    stream.close()
+    await waiting.abandon()
+
+
+async def _silence() -> AsyncIterator[bytes]:
+    await asyncio.Event().wait()
+    yield b""
