@@ -27,8 +27,9 @@ def share(
     revoke: Annotated[str, typer.Option(metavar="LINK", help="Have the mesh refuse this link from now on.")] = "",
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Print a link to a run, whose holder can read the run and its events, and nothing else.
+    """Print a read-only link to a run, or revoke one.
 
+    The holder of the link can read the run and its events, and nothing else, until it ends or is revoked.
     The link goes to the HTTP gateway of the mesh in ARCHON_HOME, or to ARCHON_PUBLIC_URL.
     """
     issuer = TokenIssuer(find_home())
