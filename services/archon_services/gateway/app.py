@@ -14,6 +14,7 @@ from archon.background import BackgroundLoop
 from archon.security.authenticator import own_authenticator
 from archon.security.transport import check_listening
 from archon_services.gateway.connect.room import connect_room
+from archon_services.gateway.optional_rooms import optional_rooms
 from archon_services.gateway.failures import answer_failure
 from archon_services.gateway.identity.visitors import Visitors
 from archon_services.gateway.room import Gateway, Room
@@ -23,7 +24,7 @@ from archon_services.gateway.upstream import Upstream
 
 _log = logging.getLogger(__name__)
 
-ROOMS: Final[tuple[Room, ...]] = (connect_room,)
+ROOMS: Final[tuple[Room, ...]] = (connect_room, *optional_rooms())
 """The parts of the gateway, in the order in which their routes are tried."""
 
 

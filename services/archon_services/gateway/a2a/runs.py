@@ -1,0 +1,147 @@
+"""Runs as the room reads them: one, followed to a state, or a page of a list."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Final
+
+from archon.client import Client
+from archon.errors import InvalidArgument
+from archon.types.run import Run
+from archon_services.gateway.a2a.mesh_access import MeshAccess
+from archon_services.gateway.a2a.events import TaskEvent, TaskEvents
+from archon_services.gateway.a2a.tasks import AGENT, changed_at, context_of, task_of
+
+WINDOW: Final = 1_000
+"""Runs that are sorted by the time of their status: the newest ones, then the next."""
+
+READERS: Final = 8
+"""Runs of a page that are read at a time."""
+
+
+async def followed(
+    client: Client, run: Run, *, until_interrupted: bool, pieces: bool = True
+) -> AsyncGenerator[TaskEvent, None]:
+    """Yields the events of a task after the state `run`, until it has ended; or, with `until_interrupted`, until it
+    waits for a person. A wait for a secret does not end it. The caller closes the generator."""
+    folded = TaskEvents(context_of(run), run.last_seq, pieces)
+    async with aclosing(client.watch(run.run_id, durable_only=not pieces)) as events:
+        async for event in events:
+            for out in folded.apply(event):
+                yield out
+            if folded.view.ended:
+                break
+            if until_interrupted and folded.view.last_seq >= run.last_seq and folded.interrupted:
+                if not all(question.is_secret for question in folded.questions):
+                    return
+    if not folded.view.ended:
+        return
+    for answer in (await client.get(run.run_id)).answers:
+        if answer.task_id not in folded.sent:
+            yield folded.whole(answer.task_id, answer.role, answer.step_id, answer.parts)
+    yield folded.ended()
+
+
+async def settled(client: Client, run: Run, seconds: float) -> Run:
+    """Returns the run once it has ended or waits for a person, or after some seconds as it is then."""
+    if run.state.final or run.questions:
+        return run
+    folded = TaskEvents(context_of(run), run.last_seq, pieces=False)
+    try:
+        async with (
+            asyncio.timeout(seconds),
+            aclosing(client.watch(run.run_id, durable_only=True)) as events,
+        ):
+            async for event in events:
+                folded.apply(event)
+                if folded.view.ended or (folded.view.last_seq >= run.last_seq and folded.interrupted):
+                    break
+    except TimeoutError:
+        pass
+    return await client.get(run.run_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The tasks that a list is for. `after` is in seconds since the epoch; `agent` is a role, empty for all runs."""
+
+    agent: str
+    context_id: str
+    state: int
+    after: float
+
+    def matches(self, run: Run) -> bool:
+        """Whether a run is one of them."""
+        if self.agent and run.metadata.get(AGENT) != self.agent:
+            return False
+        if self.state and task_of(run).status.state != self.state:
+            return False
+        return changed_at(run) >= self.after
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of runs, the newest status first; `total` counts the runs of its window."""
+
+    runs: Sequence[Run]
+    next_token: str
+    total: int
+
+
+async def page_of(mesh: MeshAccess, wanted: Wanted, size: int, token: str) -> Page:
+    """Returns a page. Raises InvalidArgument if the token is not from the page before."""
+    window, place = _read_token(token)
+    while True:
+        found, following = await _window(mesh, wanted, window)
+        found.sort(key=_place, reverse=True)
+        total = len(found)
+        rest = [run for run in found if place is None or _place(run) < place]
+        if len(rest) > size:
+            return Page(rest[:size], _token(window, _place(rest[size - 1])), total)
+        if rest or not following:
+            return Page(rest, _token(following, None) if following else "", total)
+        window, place = following, None
+
+
+async def in_full(client: Client, runs: Sequence[Run]) -> list[Run]:
+    """Returns runs of a page with their answers, in order."""
+    room = asyncio.Semaphore(READERS)
+
+    async def read(run: Run) -> Run:
+        async with room:
+            return await client.get(run.run_id)
+
+    return list(await asyncio.gather(*map(read, runs)))
+
+
+async def _window(mesh: MeshAccess, wanted: Wanted, token: str) -> tuple[list[Run], str]:
+    runs, following = await mesh.runs_page(size=WINDOW, token=token, session_id=wanted.context_id)
+    return [run for run in runs if wanted.matches(run)], following
+
+
+def _place(run: Run) -> tuple[float, str]:
+    return changed_at(run), run.run_id
+
+
+def _token(window: str, place: tuple[float, str] | None) -> str:
+    return base64.urlsafe_b64encode(json.dumps([window, place]).encode()).decode().rstrip("=")
+
+
+def _read_token(token: str) -> tuple[str, tuple[float, str] | None]:
+    if not token:
+        return "", None
+    try:
+        content: Any = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        window, place = content
+        if not isinstance(window, str) or (place is not None and not isinstance(place[1], str)):
+            raise ValueError
+        return window, None if place is None else (float(place[0]), place[1])
+    except (ValueError, TypeError, IndexError, binascii.Error, UnicodeDecodeError):
+        raise InvalidArgument("the page token is not from the page before") from None
+
