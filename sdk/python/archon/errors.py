@@ -16,15 +16,18 @@ ArchonError
   |   + UnknownRole
   |   + UnknownCapability
   |   + LeaseExpired
+  |   + LinkRefused
   + AlreadyExists                 ALREADY_EXISTS
   |   + RequestIdReused
   + PermissionDenied              PERMISSION_DENIED     (PermissionError)
+  |   + CrossSiteRequest
   + ResourceExhausted             RESOURCE_EXHAUSTED
   |   + BudgetExhausted
   |   + IterationLimit
   |   + TooManyDelegations
   |   + TooManyMessages
   |   + QuotaExceeded
+  |   + TooManyRequests
   + FailedPrecondition            FAILED_PRECONDITION
   |   + GraphCycle                                      (ValueError)
   |   + SessionNotOpen
@@ -233,6 +236,12 @@ class LeaseExpired(NotFound):
     default_reason = "LEASE_EXPIRED"
 
 
+class LinkRefused(NotFound):
+    """The link was used before, has expired, was revoked, or never existed."""
+
+    default_reason = "LINK_REFUSED"
+
+
 class AlreadyExists(ArchonError):
     """ALREADY_EXISTS: the object exists and differs."""
 
@@ -257,6 +266,12 @@ class PermissionDenied(ArchonError, PermissionError):
 
     code = "PERMISSION_DENIED"
     default_reason = "PERMISSION_DENIED"
+
+
+class CrossSiteRequest(PermissionDenied):
+    """A page of another site has made the browser send the request."""
+
+    default_reason = "CROSS_SITE_REQUEST"
 
 
 class MessageNotAllowed(PermissionDenied):
@@ -310,6 +325,12 @@ class QuotaExceeded(ResourceExhausted):
     `metadata["tenant"]` and `metadata["identity"]` are whose it is."""
 
     default_reason = "QUOTA_EXCEEDED"
+
+
+class TooManyRequests(ResourceExhausted):
+    """The caller sends requests to the HTTP gateway faster than it allows, or has too many streams open there."""
+
+    default_reason = "TOO_MANY_REQUESTS"
 
 
 class FailedPrecondition(ArchonError):

@@ -149,6 +149,7 @@ _REASONS: Final = {
         "PROTOCOL_MISMATCH",
     ),
     "input.not_found": (
+        "LINK_REFUSED",
         "NOT_FOUND",
         "UNKNOWN_RUN",
         "UNKNOWN_ROLE",
@@ -165,6 +166,7 @@ _REASONS: Final = {
         "TOKEN_REVOKED",
         "APPROVAL_REJECTED",
         "MESSAGE_NOT_ALLOWED",
+        "CROSS_SITE_REQUEST",
     ),
     "input.cancelled": (
         "CANCELLED",
@@ -223,7 +225,7 @@ _REASONS: Final = {
         "NOT_HELD",
         "LEASE_EXPIRED",
     ),
-    "infrastructure.rate_limit": ("RESOURCE_EXHAUSTED",),
+    "infrastructure.rate_limit": ("RESOURCE_EXHAUSTED", "TOO_MANY_REQUESTS"),
     "infrastructure.partition": ("UNAVAILABLE",),
     "infrastructure.error_budget": (
         "ERROR_BUDGET_EXHAUSTED",

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Final
 
 from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute
+from starlette.types import ASGIApp
 
+from archon import mesh_id
 from archon.background import BackgroundLoop
+from archon.errors import ArchonError
 from archon.security.authenticator import own_authenticator
 from archon.security.transport import check_listening
 from archon_services.gateway.connect.room import connect_room
-from archon_services.gateway.optional_rooms import optional_rooms
-from archon_services.gateway.failures import answer_failure
+from archon_services.gateway.events.room import events_room
+from archon_services.gateway.failures import answer_failure, not_found
+from archon_services.gateway.front.addresses import Addresses
+from archon_services.gateway.front.guard import Guard
+from archon_services.gateway.health import health_room
+from archon_services.gateway.identity.sealing import Sealer
+from archon_services.gateway.identity.sessions import Sessions
 from archon_services.gateway.identity.visitors import Visitors
+from archon_services.gateway.limits.rates import Rates
+from archon_services.gateway.limits.streams import Streams
+from archon_services.gateway.login.room import login_room
+from archon_services.gateway.optional_rooms import optional_rooms
 from archon_services.gateway.room import Gateway, Room
 from archon_services.gateway.serving import serving
 from archon_services.gateway.settings import GatewaySettings
@@ -24,8 +39,21 @@ from archon_services.gateway.upstream import Upstream
 
 _log = logging.getLogger(__name__)
 
-ROOMS: Final[tuple[Room, ...]] = (connect_room, *optional_rooms())
+ROOMS: Final[tuple[Room, ...]] = (health_room, login_room, events_room, connect_room, *optional_rooms())
 """The parts of the gateway, in the order in which their routes are tried."""
+
+_RPC_HEADERS: Final = (
+    "authorization",
+    "connect-protocol-version",
+    "connect-timeout-ms",
+    "content-type",
+    "grpc-timeout",
+    "last-event-id",
+    "x-grpc-web",
+    "x-user-agent",
+)
+_RPC_ANSWERS: Final = ("grpc-status", "grpc-message", "grpc-status-details-bin", "retry-after")
+"""What pages of other origins may send and read: https://connectrpc.com/docs/cors."""
 
 
 @asynccontextmanager
@@ -37,15 +65,34 @@ async def gateway_app(settings: GatewaySettings, rooms: tuple[Room, ...] = ROOMS
     """
     if warning := check_listening(settings.host, encrypted=False):
         _log.warning("%s", warning)
-    authenticator = own_authenticator()
+    authenticator, addresses = own_authenticator(), Addresses(settings)
     keys = BackgroundLoop("keys of an OpenID provider", authenticator.keep_keys)
+    sealer = Sealer.from_file(Path(settings.session_key))
+    sessions = Sessions(sealer, secure=addresses.secure, label=os.environ.get(mesh_id.VARIABLE, "")[:8])
+    visitors = Visitors(authenticator, sessions, Rates(settings.requests_per_second), Streams(settings.streams))
     async with AsyncExitStack() as stack:
         keys.start()
         stack.push_async_callback(keys.close)
         upstream = await stack.enter_async_context(Upstream(settings))
-        gateway = Gateway(settings, Visitors(authenticator), upstream)
+        gateway = Gateway(settings, visitors, upstream)
         routes: list[BaseRoute] = []
         for room in rooms:
             routes += await stack.enter_async_context(room(gateway))
-        application = Starlette(routes=routes, exception_handlers={Exception: answer_failure})
-        yield await stack.enter_async_context(serving(application, settings.host, settings.port))
+        yield await stack.enter_async_context(
+            serving(_application(routes, gateway, addresses), settings.host, settings.port)
+        )
+
+
+def _application(routes: Sequence[BaseRoute], gateway: Gateway, addresses: Addresses) -> ASGIApp:
+    application: ASGIApp = Starlette(routes=routes, exception_handlers={ArchonError: answer_failure, 404: not_found})
+    if addresses.origins:
+        application = CORSMiddleware(
+            application,
+            addresses.origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=_RPC_HEADERS,
+            expose_headers=_RPC_ANSWERS,
+            max_age=7_200,
+        )
+    has_session = gateway.visitors.sessions.present
+    return Guard(application, addresses, has_session, seconds=gateway.settings.body_seconds)

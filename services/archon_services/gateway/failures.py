@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from archon import status
-from archon.errors import ArchonError
+from archon.errors import ArchonError, NotFound
 
 CLIENT_CLOSED: Final = 499
 
@@ -61,19 +61,20 @@ def _debug(name: str, value: bytes) -> dict[str, Any]:
 
 def failure_response(error: ArchonError) -> Response:
     """Returns the response to a request that has failed."""
-    headers = {"cache-control": "no-store"}
-    if error.retry_delay is not None:
-        headers["retry-after"] = str(max(1, math.ceil(error.retry_delay)))
-    if error.code == "UNAUTHENTICATED":
-        headers["www-authenticate"] = 'Bearer realm="archon"'
-    return Response(
-        json.dumps(failure_json(error), ensure_ascii=False),
-        HTTP_STATUS[error.code],
-        headers,
-        media_type="application/json",
-    )
+    content = json.dumps(failure_json(error), ensure_ascii=False)
+    return Response(content, HTTP_STATUS[error.code], retry_headers(error), media_type="application/json")
+
+
+def retry_headers(error: ArchonError) -> dict[str, str]:
+    """Returns the header that says when to try again, if the error does."""
+    return {} if error.retry_delay is None else {"retry-after": str(max(1, math.ceil(error.retry_delay)))}
 
 
 async def answer_failure(request: Request, raised: Exception) -> Response:
-    """The exception handler of all routes: an unexpected exception is logged under an incident that the caller gets."""
+    """The handler of errors of all routes."""
     return failure_response(status.as_error(raised))
+
+
+async def not_found(request: Request, raised: Exception) -> Response:
+    """The handler of requests for a path that no room has."""
+    return failure_response(NotFound("the HTTP gateway has nothing at this path"))

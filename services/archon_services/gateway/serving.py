@@ -13,9 +13,13 @@ from starlette.types import ASGIApp
 
 from archon.errors import Internal, Unavailable
 from archon.loopback import with_port
+from archon_services.gateway.connections import TimedProtocol
 
 STOP_GRACE: Final = 2
 """Seconds that requests in flight get at shutdown; streams are ended by their rooms before."""
+
+MAX_CONNECTIONS: Final = 4_000
+"""Connections at a time; requests on further ones are answered with 503."""
 
 BACKLOG: Final = 256
 """Connections that wait to be accepted."""
@@ -36,10 +40,13 @@ async def serving(application: ASGIApp, host: str, port: int) -> AsyncIterator[s
     listening = _bind(host, port)
     config = uvicorn.Config(
         application,
-        http="h11",
+        http=TimedProtocol,
         ws="none",
         lifespan="off",
         log_config=None,
+        log_level="error",  # strangers cause warnings
+        limit_concurrency=MAX_CONNECTIONS,
+        reset_contextvars=True,
         access_log=False,
         server_header=False,
         proxy_headers=False,

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from archon_services.common.settings import ServiceSettings
+from archon_services.common.settings import ServiceSettings, in_home
 
 
 class GatewaySettings(ServiceSettings):
@@ -25,8 +25,33 @@ class GatewaySettings(ServiceSettings):
     )
     public_url: str = Field(
         default="",
-        pattern=r"^(https?://[^\s?#]+)?$",
-        description="URL by which others reach the gateway, as agent cards say it; empty: the address it listens on",
+        pattern=r"^(https?://[A-Za-z0-9.:\[\]-]+)?$",
+        description="URL of the HTTP gateway as browsers reach it, such as https://archon.example.com; empty: http:// "
+        "and the address that it listens on",
+    )
+    origins: str = Field(
+        default="",
+        description="origins of pages elsewhere that may call the HTTP gateway with a token, separated by commas, such "
+        "as https://app.example.com; empty: none",
+    )
+    session_key: str = Field(
+        default_factory=lambda: in_home("session.key"),
+        description="file of the key that seals cookies and links, made if there is none; the same for all replicas of "
+        "the HTTP gateway",
+    )
+    login_folder: str = Field(
+        default_factory=lambda: in_home("logins"),
+        description="folder of one-time logins, which `archon up` and `archon token --browser` make",
+    )
+    oidc_client_secret: str = Field(
+        default="", repr=False, description="secret of the OpenID client of browsers; empty: a public client"
+    )
+    requests_per_second: float = Field(
+        default=50.0, gt=0, description="requests that an identity may send to the HTTP gateway, on the average"
+    )
+    streams: int = Field(default=100, ge=1, description="streams that an identity may have open at an HTTP gateway")
+    body_seconds: float = Field(
+        default=20.0, gt=0, description="seconds in which a request arrives at the HTTP gateway, headers and body each"
     )
     a2a_name: str = Field(default="archon", min_length=1, max_length=100, description="name of the mesh in its agent card")
     a2a_key: str = Field(

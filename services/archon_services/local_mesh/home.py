@@ -90,6 +90,11 @@ class Home:
         return self.root / "tokens" / name
 
     @property
+    def logins(self) -> Path:
+        """The folder of one-time logins at the HTTP gateway."""
+        return self.root / "logins"
+
+    @property
     def logs(self) -> Path:
         """The folder of the logs, one file per process."""
         return self.root / "logs"

@@ -20,6 +20,12 @@ ROLES: Final = (*DEFAULT_ROLES, "researcher", "writer", "editor", "coder", "vali
 SERVICES: Final = ("etcd", "registry", "memory", "orchestrator")
 """In the order of their dependencies."""
 
+GATEWAY: Final = "gateway"
+"""The HTTP gateway, which runs beside the services unless `only` leaves it out."""
+
+SERVERS: Final = (*SERVICES, GATEWAY)
+"""All processes with a port that can be chosen."""
+
 MAX_REPLICAS: Final = 32
 
 
@@ -61,13 +67,13 @@ class MeshOptions:
             if role not in ROLES:
                 raise InvalidArgument(f"unknown role {role!r}: expected one of {', '.join(ROLES)}")
         for name in (*self.only, *self.environment):
-            if name not in (*SERVICES, *ROLES):
+            if name not in (*SERVERS, *ROLES):
                 raise InvalidArgument(
-                    f"unknown service or role {name!r}: expected one of {', '.join((*SERVICES, *ROLES))}"
+                    f"unknown service or role {name!r}: expected one of {', '.join((*SERVERS, *ROLES))}"
                 )
         for name, port in self.ports.items():
-            if name not in SERVICES:
-                raise InvalidArgument(f"unknown service {name!r}: expected one of {', '.join(SERVICES)}")
+            if name not in SERVERS:
+                raise InvalidArgument(f"unknown service {name!r}: expected one of {', '.join(SERVERS)}")
             if not 1 <= port <= 65535:
                 raise InvalidArgument(f"invalid port {port}: expected 1 to 65535")
 
@@ -79,4 +85,4 @@ class MeshOptions:
             return True
         if self.only:
             return name in self.only
-        return name in SERVICES or name in DEFAULT_ROLES or name in self.replicas
+        return name in SERVERS or name in DEFAULT_ROLES or name in self.replicas

@@ -20,7 +20,7 @@ from archon_services.local_mesh.errors import StartFailed
 from archon_services.local_mesh.etcd_server import FIRST_ROOM, UNIX, etcd_command, etcd_on_sockets, etcd_socket
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.jaeger import NO_JAEGER, choose_addresses, exporting_to, jaeger_command
-from archon_services.local_mesh.options import ROLES, SERVICES, WORKFLOW, MeshOptions
+from archon_services.local_mesh.options import GATEWAY, ROLES, SERVERS, WORKFLOW, MeshOptions
 from archon_services.local_mesh.ports import DEFAULT_PORTS, free_port, is_free_here
 
 # Variables that differ per process, so that values in the user's shell apply to processes started by hand only.
@@ -47,7 +47,7 @@ of the supervisor. Tasks that take longer are given back."""
 class ProcessSpec:
     """One process.
 
-    `kind` is etcd, jaeger, service or agent; `address` is empty if the process picks its own port, which is then in its
+    `kind` is etcd, jaeger, service, gateway or agent; `address` is empty if the process picks its own port, which is then in its
     ready file, and `unix:PATH` on a socket; processes with the lowest `rank` are stopped first; `role` is an agent's.
     """
 
@@ -64,7 +64,7 @@ class ProcessSpec:
     @property
     def principal(self) -> Principal | None:
         """Who its calls are from; None if it makes none."""
-        if self.kind == "service":
+        if self.kind in ("service", GATEWAY):
             return Principal(Kind.SERVICE, self.name)
         return Principal(Kind.AGENT, self.role, roles=frozenset({self.role})) if self.kind == "agent" else None
 
@@ -76,7 +76,7 @@ class ProcessSpec:
     @property
     def metrics(self) -> str:
         """Returns host:port of its Prometheus endpoint; empty if it has none."""
-        if self.kind not in ("service", "agent") or not _serves_metrics():
+        if self.kind not in ("service", GATEWAY, "agent") or not _serves_metrics():
             return ""
         host = self.environment.get("OTEL_EXPORTER_PROMETHEUS_HOST") or loopback_host()
         return f"{host}:{self.environment[_METRICS_PORT]}"
@@ -165,12 +165,13 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
             "ARCHON_JOURNAL": os.environ.get("ARCHON_JOURNAL") or str(home.journal),
             audit_keys.VARIABLE: audit_key,
         },
+        GATEWAY: {"ARCHON_ORCHESTRATOR": _orchestrator(addresses), "ARCHON_MEMORY": memory},
     }
     specs = []
     if options.jaeger:
         command = jaeger_command(Path(options.jaeger), home.root / jaeger.NAME, traces, taken)
         specs.append(ProcessSpec(jaeger.NAME, jaeger.NAME, command, base, traces.query, 11))  # stopped last
-    for name in SERVICES:
+    for name in SERVERS:
         if not options.wants(name):
             continue
         address = addresses[name]
@@ -180,9 +181,9 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         environment |= _metrics_port(taken) if name != "etcd" else {}
         environment |= _token_file(home, name) if has_keys and name != "etcd" else {}
         environment |= _certificate(home, name) if options.tls and name != "etcd" else {}
-        kind = "etcd" if name == "etcd" else "service"
+        kind = name if name in ("etcd", GATEWAY) else "service"
         folder = home.sockets if address.startswith(UNIX) else None
-        rank = 10 - SERVICES.index(name)
+        rank = 10 - SERVERS.index(name)
         specs.append(ProcessSpec(name, kind, command, environment, address, rank, folder=folder))
     agents = {"ARCHON_PORT": "0", "ARCHON_MEMORY": memory, "ARCHON_DRAIN": os.environ.get("ARCHON_DRAIN") or DRAIN}
     agents |= {"ARCHON_MODEL": options.model} if options.model else {}
@@ -210,10 +211,16 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
     return replace(plan, specs=(*specs, *instances))
 
 
+def _orchestrator(addresses: Mapping[str, str]) -> str:
+    """Returns the orchestrator of the HTTP gateway, elsewhere unless this mesh runs one."""
+    elsewhere = os.environ.get("ARCHON_ORCHESTRATOR") or f"{loopback_host()}:{DEFAULT_PORTS['orchestrator']}"
+    return addresses.get("orchestrator", elsewhere)
+
+
 def _addresses(options: MeshOptions, notes: list[str]) -> dict[str, str]:
     taken = {*DEFAULT_PORTS.values(), *options.ports.values()}
     addresses = {}
-    for name in SERVICES:
+    for name in SERVERS:
         if not options.wants(name):
             continue
         port, default = options.ports.get(name, 0), DEFAULT_PORTS.get(name, 0)

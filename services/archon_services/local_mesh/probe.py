@@ -1,4 +1,4 @@
-"""Health checks of a process: over gRPC, or over HTTP for etcd and Jaeger."""
+"""Health checks of a process: over gRPC, or over HTTP for etcd, Jaeger and the HTTP gateway."""
 
 from __future__ import annotations
 
@@ -55,6 +55,8 @@ class Probe:
                 return await self._http("/health", b'"true"')
             case "jaeger":
                 return await self._http("/api/services", b" 200 ")
+            case "gateway":
+                return await self._http("/healthz", b" 200 ")
         return await self._grpc()
 
     async def describe(self) -> agent_service_pb2.DescribeResponse | None:

@@ -21,7 +21,7 @@ from archon_services.local_mesh.errors import StartFailed
 from archon_services.local_mesh.forks import ForkServer, module_of
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.logs import rotate
-from archon_services.local_mesh.options import WORKFLOW
+from archon_services.local_mesh.options import GATEWAY, WORKFLOW
 from archon_services.local_mesh.plan import Plan
 from archon_services.local_mesh.readiness import check_etcd, registered_addresses, wait_for_orchestrator
 from archon_services.local_mesh.role_instances import Report, RoleInstances
@@ -197,7 +197,11 @@ class Supervisor:
     async def _start_children(self) -> None:
         """Starts the processes: Archon's own as forks of one process, which imports their modules once."""
         children = self._children.values()
-        modules = {module[0]: None for child in children if (module := module_of(child.spec.command))}
+        modules = {
+            module[0]: None
+            for child in children
+            if (module := module_of(child.spec.command)) and child.spec.kind != GATEWAY  # no other needs its packages
+        }
         forked = [child for child in children if module_of(child.spec.command)]
         for child in children:
             if child not in forked:

@@ -17,7 +17,9 @@ from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import JsonOption
 from archon_services.cli.render.output import print_json, print_table
+from archon_services.local_mesh import live_state
 from archon_services.local_mesh.audit_keys import prepare_audit_key
+from archon_services.local_mesh.browser_login import once
 from archon_services.local_mesh.tokens import TokenIssuer, user
 
 token = typer.Typer(invoke_without_command=True)
@@ -50,6 +52,10 @@ def issue(
     ] = False,
     tenant: Annotated[str, typer.Option(metavar="NAME", help="The tenant; services serve all of them.")] = "default",
     expires: Annotated[str, typer.Option(metavar="TIME", help="How long it is valid, such as 30m, 12h or 7d.")] = "12h",
+    browser: Annotated[
+        bool,
+        typer.Option("--browser", help="Print an address that logs a browser in at the HTTP gateway, once."),
+    ] = False,
 ) -> None:
     """Print a token of the mesh in ARCHON_HOME, for calls from elsewhere.
 
@@ -90,7 +96,21 @@ def issue(
         principal = Principal(Kind(kind or "admin"), name or user().name, tenant)
         audiences = ["agents" if agents else "services"]
     tokens = [issuer.token(principal, audience, lifetime=lifetime) for audience in audiences]
-    print(",".join(tokens))
+    if browser:
+        if roles or service or agents:
+            raise CliError("--browser is for people: use it with --kind and --name alone", code=USAGE)
+        print(_address(tokens[0]))
+    else:
+        print(",".join(tokens))
+
+
+def _address(text: str) -> str:
+    """Returns the address of a one-time login. Raises CliError if no HTTP gateway runs here."""
+    home = find_home()
+    state = live_state(home)
+    if state is None or not (address := once(home, state, text)):
+        raise CliError(f"no HTTP gateway runs in {home.root}", hint="`archon up` starts one.", code=NOT_FOUND)
+    return address
 
 
 @token.command()

@@ -18,7 +18,8 @@ from archon_services.cli.render.mesh_screen import MeshLines, MeshScreen, mesh_t
 from archon_services.cli.render.output import console, duration, is_terminal, print_stderr
 from archon_services.cli.target.temporary_mesh import own_mesh
 from archon_services.cli.wrapping import wrapped
-from archon_services.local_mesh import Home, MeshOptions, MeshState, spawn, stop_mesh, wait_ready
+from archon_services.local_mesh import Home, MeshOptions, MeshState, live_state, spawn, stop_mesh, wait_ready
+from archon_services.local_mesh.browser_login import login_address
 from archon_services.local_mesh.options import ROLES
 
 
@@ -72,8 +73,8 @@ def up(
 ) -> None:
     """Start a mesh on this machine.
 
-    Starts etcd, registry, memory, orchestrator, and the roles requirements, designer, implementer, coordinator and
-    planner, each as its own process.
+    Starts etcd, registry, memory, orchestrator, the HTTP gateway, and the roles requirements, designer, implementer,
+    coordinator and planner, each as its own process.
 
     Restarts processes that crash; Ctrl-C stops all of them. State, data and logs are in ARCHON_HOME, by default .archon
     in the current directory.
@@ -128,6 +129,8 @@ def start_detached(home: Home, options: MeshOptions) -> MeshState:
         stop_mesh(home)
         raise
     print(wrapped(f"Mesh ready after {duration(time.monotonic() - began)} in {home.root}. `archon down` stops it."))
+    if address := login_address(home, state):
+        print(f"In a browser, once: {address}" if not is_terminal() else f"In a browser, once:\n{address}")
     return state
 
 
@@ -156,9 +159,11 @@ async def _foreground(home: Home, options: MeshOptions, *, logs: bool) -> None:
     with Signals() as signals:
         try:
             async with own_mesh(home, options, signals, created=screen.open):
+                state = live_state(home)
+                address = login_address(home, state) if state is not None else ""
                 screen.footer(
                     f"Ready after {duration(time.monotonic() - began)}. Ctrl-C stops the mesh. "
-                    'In another terminal: archon run "..."'
+                    'In another terminal: archon run "..."' + (f"\nIn a browser, once:\n{address}" if address else "")
                 )
                 signum = await signals.next()
                 screen.footer("Stopping. Press Ctrl-C again to kill the remaining processes.")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
@@ -24,7 +24,7 @@ from a2a.utils.input_mode_validator import validate_input_modes
 from a2a.utils.version_validator import validate_version
 from a2a.utils.task import apply_history_length, validate_history_length, validate_page_size
 
-from archon.errors import ArchonError, InvalidArgument, ResourceExhausted, UnknownRole
+from archon.errors import ArchonError, InvalidArgument, UnknownRole
 from archon.security.authenticator import Caller
 from archon.types.run import Run
 from archon_services.gateway.a2a.agents import AgentDirectory, MeshAgent
@@ -40,9 +40,6 @@ from archon_services.gateway.a2a.signing import CardKey
 from archon_services.gateway.a2a.submission import check, respond, submit
 from archon_services.gateway.a2a.tasks import AGENT, goal_message, task_of
 from archon_services.gateway.a2a.webhook import Webhooks
-
-MAX_OPEN: Final = 1_000
-"""Streams, and calls that wait for a task, that one replica holds at a time."""
 
 WAIT: Final = 600.0
 """Seconds for which a call waits for a task; then it returns the task as it is."""
@@ -131,7 +128,6 @@ class MeshRequestHandler(RequestHandler):
         self._agents = agents
         self._key = key
         self._push = push
-        self._open = 0
 
     @validate_request_params
     @_unary
@@ -143,7 +139,7 @@ class MeshRequestHandler(RequestHandler):
         validate_history_length(configuration)
         run = await self._accept(params, context)
         if not configuration.return_immediately:
-            with self._held():
+            with self._mesh.held():
                 run = await settled(self._mesh.runs, run, WAIT)
         return await self._task(run, configuration)
 
@@ -154,7 +150,7 @@ class MeshRequestHandler(RequestHandler):
     ) -> AsyncGenerator[a2a_pb2.Task | TaskEvent, None]:
         """Submits or answers, and yields the task and its events until it has ended or requires input."""
         validate_history_length(params.configuration)
-        with self._held():
+        with self._mesh.held():
             run = await self._accept(params, context)
             yield await self._task(run, params.configuration)
             if run.state.final or run.questions:
@@ -169,7 +165,7 @@ class MeshRequestHandler(RequestHandler):
         self, params: a2a_pb2.SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[a2a_pb2.Task | TaskEvent, None]:
         """Yields the task, and its events until it has ended."""
-        with self._held():
+        with self._mesh.held():
             run = await self._run(params.id, context)
             if run.state.final:
                 raise UnsupportedOperationError(f"task {run.run_id} has ended: get it")
@@ -346,13 +342,3 @@ class MeshRequestHandler(RequestHandler):
         stored = await push.store.create(run, config)
         push.delivery.deliver(stored)
         return config.proto
-
-    @contextmanager
-    def _held(self) -> Iterator[None]:
-        if self._open >= MAX_OPEN:
-            raise ResourceExhausted(f"the gateway holds {MAX_OPEN:,} streams and waiting calls", retry_delay=1.0)
-        self._open += 1
-        try:
-            yield
-        finally:
-            self._open -= 1

@@ -1,10 +1,9 @@
-"""Requests to the room over HTTP and gRPC: who makes them, to which agent, and how large they may be."""
+"""Requests to the room over HTTP and gRPC: who makes them, and to which agent."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import grpc.aio
 from a2a.extensions.common import HTTP_EXTENSION_HEADER, get_requested_extensions
@@ -16,9 +15,9 @@ from a2a.utils.error_handlers import build_rest_error_payload
 from a2a.utils.errors import ContentTypeNotSupportedError
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from archon.errors import ArchonError, DeadlineExceeded, ResourceExhausted
+from archon.errors import ArchonError
 from archon.wire import JSON_TYPE
 from archon_services.gateway.a2a.cards import CardPlace
 from archon_services.gateway.a2a.handler import CALLER, PLACE, REFUSED, ROLE
@@ -26,18 +25,12 @@ from archon_services.gateway.a2a.mesh_access import MeshAccess
 from archon_services.gateway.a2a.refusals import GRPC_CONTEXT
 from archon_services.gateway.failures import failure_response
 
-MAX_BODY: Final = 8 * 1024 * 1024
-"""Bytes of the body of a request: a goal of 4 MiB as base64, and its envelope."""
-
-BODY_SECONDS: Final = 30.0
-"""Seconds in which the body of a request must arrive."""
-
 PlaceOf = Callable[[Scope], CardPlace]
 """Returns by which URL a request has reached the room."""
 
 
 class Admission:
-    """ASGI middleware: lets the caller in, reads the body, and only then passes the request on."""
+    """ASGI middleware: lets the caller in, and passes on requests whose body is JSON."""
 
     def __init__(self, app: ASGIApp, mesh: MeshAccess) -> None:
         self._app = app
@@ -46,30 +39,17 @@ class Admission:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a request; answers it with the error if it is refused."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
             return
         headers = Request(scope).headers
         try:
             scope[CALLER] = self._mesh.enter(headers)
-            if scope["method"] == "POST" and not _is_json(headers.get("content-type", "")):
-                await _wrong_type(scope)(scope, receive, send)
-                return
-            body = await _body(receive)
         except ArchonError as error:
             await failure_response(error)(scope, receive, send)
             return
-        except ConnectionError:
+        if scope["method"] == "POST" and not _is_json(headers.get("content-type", "")):
+            await _wrong_type(scope)(scope, receive, send)
             return
-        given = False
-
-        async def replay() -> Message:
-            nonlocal given
-            if given:
-                return await receive()
-            given = True
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        await self._app(scope, replay, send)
+        await self._app(scope, receive, send)
 
 
 def _is_json(content_type: str) -> bool:
@@ -84,26 +64,6 @@ def _wrong_type(scope: Scope) -> JSONResponse:
     is_operation = scope["path"].rstrip("/").rpartition("/")[2].startswith(("message:", "tasks")) or "/tasks/" in scope["path"]
     content = build_rest_error_payload(error) if is_operation else build_error_response(None, error)
     return JSONResponse(content, 415)
-
-
-async def _body(receive: Receive) -> bytes:
-    pieces: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ConnectionError("the caller has gone")
-                piece = message.get("body", b"")
-                size += len(piece)
-                if size > MAX_BODY:
-                    raise ResourceExhausted(f"the body has more than {MAX_BODY:,} bytes", reason="MESSAGE_TOO_LARGE")
-                pieces.append(piece)
-                if not message.get("more_body", False):
-                    return b"".join(pieces)
-    except TimeoutError:
-        raise DeadlineExceeded(f"the body did not arrive within {BODY_SECONDS:g} s") from None
 
 
 class HttpCalls(ServerCallContextBuilder):

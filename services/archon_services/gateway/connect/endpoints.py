@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Any, Final, cast
 
+from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo, StreamType
 from connectrpc.request import RequestContext
 from connectrpc.server import Endpoint
 
-from archon.errors import Unimplemented
+from archon import status
 from archon.interceptors.client import translated
 from archon_services.gateway.connect.descriptors import Rpc, all_rpcs
 from archon_services.gateway.connect.errors import connect_error
+from archon_services.gateway.failures import retry_headers
 from archon_services.gateway.room import Gateway
 
 MAX_SECONDS: Final = 600.0
@@ -21,20 +24,17 @@ MAX_SECONDS: Final = 600.0
 DEFAULT_SECONDS: Final = 30.0
 """Seconds that a unary RPC may take if its caller sets no timeout."""
 
-_STREAM_TYPES: Final = {
-    (False, False): StreamType.UNARY,
-    (False, True): StreamType.SERVER_STREAM,
-    (True, False): StreamType.CLIENT_STREAM,
-    (True, True): StreamType.BIDI_STREAM,
-}
-
 Context = RequestContext[Any, Any]
 
 
 def endpoints(gateway: Gateway) -> Mapping[str, Endpoint[Any, Any]]:
     """Returns the endpoints of all services that the gateway reaches, by their paths."""
     reached = frozenset(gateway.upstream.services)
-    return {rpc.path: _endpoint(gateway, rpc) for rpc in all_rpcs() if rpc.service in reached}
+    return {
+        rpc.path: _endpoint(gateway, rpc)
+        for rpc in all_rpcs()
+        if rpc.service in reached and not rpc.client_streaming  # no browser sends a stream while it reads one
+    }
 
 
 def _endpoint(gateway: Gateway, rpc: Rpc) -> Endpoint[Any, Any]:
@@ -44,10 +44,8 @@ def _endpoint(gateway: Gateway, rpc: Rpc) -> Endpoint[Any, Any]:
         input=rpc.request,
         output=rpc.response,
         idempotency_level=IdempotencyLevel.UNKNOWN,
-        stream_type=_STREAM_TYPES[rpc.client_streaming, rpc.server_streaming],
+        stream_type=StreamType.SERVER_STREAM if rpc.server_streaming else StreamType.UNARY,
     )
-    if rpc.client_streaming:
-        return Endpoint.bidi_stream(method, _Refused(rpc))
     if rpc.server_streaming:
         return Endpoint.server_stream(method, _ServerStream(gateway, rpc))
     return Endpoint.unary(method, _Unary(gateway, rpc))
@@ -67,7 +65,7 @@ class _Unary:
             timeout = DEFAULT_SECONDS if asked is None else min(asked / 1000, MAX_SECONDS)
             return await self._call(request, timeout=timeout, metadata=visitor.metadata)
         except Exception as raised:  # noqa: BLE001 - whatever it is, the caller gets a typed error
-            raise connect_error(raised) from None
+            raise _failed(raised, context) from None
 
 
 class _ServerStream:
@@ -82,24 +80,16 @@ class _ServerStream:
             visitor = self._visitors.of(context.request_headers, self._rpc.path)
             asked = context.timeout_ms
             timeout = None if asked is None else asked / 1000
-            async for message in translated(self._call(request, timeout=timeout, metadata=visitor.metadata)):
-                yield message
+            call = self._call(request, timeout=timeout, metadata=visitor.metadata)
+            with self._visitors.stream(visitor):
+                async with aclosing(cast(AsyncGenerator[Any, None], translated(call))) as messages:
+                    async for message in messages:
+                        yield message
         except Exception as raised:  # noqa: BLE001 - whatever it is, the caller gets a typed error
-            raise connect_error(raised) from None
+            raise _failed(raised, context) from None
 
 
-class _Refused:
-    """Refuses an RPC whose requests are a stream: over HTTP/1.1 no browser can send one while it reads answers."""
-
-    def __init__(self, rpc: Rpc) -> None:
-        self._rpc = rpc
-
-    async def __call__(self, requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
-        raise connect_error(
-            Unimplemented(
-                f"{self._rpc.name} has a stream of requests, which the HTTP gateway does not serve: call the service "
-                "over gRPC",
-                metadata={"method": self._rpc.path},
-            )
-        )
-        yield  # makes this a generator
+def _failed(raised: Exception, context: Context) -> ConnectError:
+    error = status.as_error(raised)
+    context.response_headers.update(retry_headers(error))
+    return connect_error(error)

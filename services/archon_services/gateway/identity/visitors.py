@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from archon.errors import TokenMissing
-from archon.security.authenticator import Authenticator, Caller, Open
+from archon.security.authenticator import Authenticator, Caller
 from archon.security.credentials import IDENTITY_KEY, TENANT_KEY
+from archon_services.gateway.identity.sessions import Sessions
+from archon_services.gateway.limits.rates import Rates
+from archon_services.gateway.limits.streams import Streams
 
-_FORWARDED: Final = ("authorization", IDENTITY_KEY, TENANT_KEY, "traceparent", "tracestate")
+_AUTHORIZATION: Final = "authorization"
+_FORWARDED: Final = (IDENTITY_KEY, TENANT_KEY, "traceparent", "tracestate")
 """Headers that go on as metadata. A service decides whether a caller may act for others."""
+
+_MAX_HEADER: Final = 1_024
+"""Characters of such a header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,24 +29,45 @@ class Visitor:
     caller: Caller
     metadata: tuple[tuple[str, str], ...]
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """Tenant and identity, by which limits count."""
+        return self.caller.tenant, self.caller.identity
+
 
 class Visitors:
-    """Identifies visitors by the keys and the policy of the mesh, as its services do."""
+    """Identifies visitors by the keys and the policy of the mesh, as its services do, and holds them to their limits:
+    a bearer token decides, and without one the session of a browser."""
 
-    def __init__(self, authenticator: Authenticator) -> None:
+    def __init__(self, authenticator: Authenticator, sessions: Sessions, rates: Rates, streams: Streams) -> None:
         self._authenticator = authenticator
+        self._rates, self._streams = rates, streams
+        self.sessions = sessions
 
     def of(self, headers: Mapping[str, str], rpc: str) -> Visitor:
         """Returns who makes a request with these headers, whose effect is that of `rpc`, such as
-        `/archon.api.orchestrator.v1.OrchestratorService/GetRun`. Raises Unauthenticated, PermissionDenied, and
-        Unavailable if the keys are not known yet."""
-        metadata = tuple((key, value) for key in _FORWARDED if (value := headers.get(key)) is not None)
-        return Visitor(self._authenticator.caller(rpc, metadata, _no_certificate), metadata)
+        `/archon.api.orchestrator.v1.OrchestratorService/GetRun`. Raises Unauthenticated, PermissionDenied,
+        TooManyRequests, and Unavailable if the keys are not known yet."""
+        metadata = [(key, value[:_MAX_HEADER]) for key in _FORWARDED if (value := headers.get(key)) is not None]
+        authorization = headers.get(_AUTHORIZATION)
+        if authorization is None and (session := self.sessions.read(headers)) is not None:
+            authorization = f"Bearer {session.token}"
+        if authorization is not None:
+            metadata.append((_AUTHORIZATION, authorization))
+        visitor = Visitor(self._authenticator.caller(rpc, metadata, _no_certificate), tuple(metadata))
+        self._rates.admit(visitor.key)
+        return visitor
 
-    @property
-    def is_open(self) -> bool:
-        """Whether every caller is let in, as anonymous."""
-        return isinstance(self._authenticator, Open)
+    def check(self, visitor: Visitor) -> None:
+        """Raises TokenExpired or TokenRevoked if the credentials of a stream in progress are not valid any more."""
+        if visitor.caller.principal is not None:
+            self._authenticator.check(visitor.caller.principal)
+
+    @contextmanager
+    def stream(self, visitor: Visitor) -> Iterator[None]:
+        """Counts a stream of a visitor for the duration of the block. Raises TooManyRequests if it has too many."""
+        with self._streams.opened(visitor.key):
+            yield
 
 
 def _no_certificate() -> Mapping[str, Sequence[bytes]]:

@@ -23,6 +23,7 @@ class Endpoints:
     device_authorization: str = ""
     revocation: str = ""
     scopes: frozenset[str] = frozenset()
+    authorization: str = ""
 
 
 async def discover(issuer: str, *, seconds: float = SECONDS) -> Endpoints:
@@ -49,6 +50,7 @@ def parsed(content: dict[str, Any], issuer: str) -> Endpoints:
         _url(content, "device_authorization_endpoint", issuer),
         _url(content, "revocation_endpoint", issuer),
         frozenset(each for each in scopes if isinstance(each, str)) if isinstance(scopes, list) else frozenset(),
+        _url(content, "authorization_endpoint", issuer),
     )
 
 

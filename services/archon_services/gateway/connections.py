@@ -1,0 +1,50 @@
+"""Connections of the HTTP server: a client that sends or reads too slowly is cut off."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEADER_SECONDS: Final = 10.0
+"""Seconds from the first byte of a request, or the connection, to the end of its headers."""
+
+STALLED_SECONDS: Final = 30.0
+"""Seconds for which a client may leave a full buffer of responses unread."""
+
+
+class TimedProtocol(H11Protocol):
+    """Uvicorn's protocol with limits of time, which it leaves to a proxy in front of it."""
+
+    _reading: asyncio.TimerHandle | None = None
+    _writing: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._reading = self.loop.call_later(HEADER_SECONDS, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        if self._reading is None and (self.cycle is None or self.cycle.response_complete):
+            self._reading = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._reading = _cancelled(self._reading)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._reading, self._writing = _cancelled(self._reading), _cancelled(self._writing)
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._writing is None:
+            self._writing = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._writing = _cancelled(self._writing)
+
+
+def _cancelled(timer: Any) -> None:
+    if timer is not None:
+        timer.cancel()

@@ -1,0 +1,53 @@
+"""Frames of server-sent events, and the number after which a client goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from google.protobuf import json_format
+
+from archon.errors import ArchonError, InvalidArgument
+from archon_services.gateway.failures import failure_json
+
+HEARTBEAT: Final = b": alive\n\n"
+"""A comment, which shows that the stream is alive and keeps proxies from closing it."""
+
+FIRST: Final = b"retry: 2000\n\n"
+"""Has a client wait 2 s before it connects again."""
+
+END: Final = b"event: end\ndata: {}\n\n"
+"""No further event comes: the client closes the stream, or is told so when it connects again."""
+
+_MAX_NUMBER: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One event, encoded once for all viewers. `number` is its sequence number or revision, 0 if it has none."""
+
+    number: int
+    data: bytes
+
+
+def frame_of(number: int, message: Any) -> Frame:
+    """Returns a message of the contract as an event, whose id is the number unless that is 0."""
+    text = json.dumps(json_format.MessageToDict(message), ensure_ascii=False, separators=(",", ":"))
+    head = f"id: {number}\n" if number else ""
+    return Frame(number, f"{head}data: {text}\n\n".encode())
+
+
+def failure_frame(error: ArchonError) -> bytes:
+    """Returns an error as the event `failure`, after which the stream ends."""
+    return f"event: failure\ndata: {json.dumps(failure_json(error))}\n\n".encode()
+
+
+def resume_after(headers: Mapping[str, str], query: Mapping[str, str]) -> int:
+    """Returns the number in `Last-Event-ID`, which a browser sends when it connects again, or else in the parameter
+    `after`; 0 without either. Raises InvalidArgument if it is no number."""
+    text = headers.get("last-event-id") or query.get("after") or "0"
+    if not (text.isascii() and text.isdigit()) or int(text) > _MAX_NUMBER:
+        raise InvalidArgument(f"the number of the last event is {text[:40]!r}: expected digits")
+    return int(text)

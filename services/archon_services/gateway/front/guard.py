@@ -1,0 +1,76 @@
+"""The guard before all rooms: checks a request, reads its body, and answers whatever fails with a typed error."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from archon import status
+from archon.errors import InvalidArgument
+from archon_services.common.byte_budget import ByteBudget
+from archon_services.gateway.failures import failure_response
+from archon_services.gateway.front.addresses import Addresses
+from archon_services.gateway.front.body import MAX_HELD, HeldBody
+from archon_services.gateway.front.headers import harden
+
+
+class Guard:
+    """An ASGI application around another. `has_session` says whether headers have the cookie of a session; `seconds` is
+    the time in which a body arrives."""
+
+    def __init__(
+        self,
+        application: ASGIApp,
+        addresses: Addresses,
+        has_session: Callable[[Mapping[str, str]], bool],
+        *,
+        seconds: float,
+    ) -> None:
+        self._application, self._addresses, self._has_session = application, addresses, has_session
+        self._seconds = seconds
+        self._budget = ByteBudget(MAX_HELD)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        started = False
+
+        async def hardened(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                headers = MutableHeaders(raw=message["headers"])
+                harden(headers, secure=self._addresses.secure)
+                if message["status"] == HTTPStatus.UNAUTHORIZED:
+                    headers["www-authenticate"] = 'Bearer realm="archon"'
+            await send(message)
+
+        body = HeldBody(self._budget, self._seconds)
+        try:
+            self._check(scope)
+            await body.read(receive)
+            await self._application(scope, body.replay(receive), hardened)
+        except asyncio.CancelledError:
+            raise
+        except Exception as raised:  # noqa: BLE001 - whatever it is, the client gets a typed error
+            error = status.as_error(raised)
+            if not started:
+                await failure_response(error)(scope, receive, hardened)
+        finally:
+            body.release()
+
+    def _check(self, scope: Mapping[str, Any]) -> None:
+        for name, value in scope["headers"]:
+            if not name.isascii() or not value.isascii():
+                raise InvalidArgument("a header of the request is not ASCII")
+        headers = Headers(raw=scope["headers"])
+        if len(headers.getlist("authorization")) > 1 or len(headers.getlist("host")) > 1:
+            raise InvalidArgument("the request has a header twice that it may have once")
+        if scope["path"] != "/healthz":  # a probe names the address of the pod
+            self._addresses.check_host(headers.get("host", ""))
+        self._addresses.check_source(scope["method"], headers, has_session=self._has_session(headers))

@@ -1,0 +1,110 @@
+"""The room of logins: one-time links, the OpenID provider, who is logged in, and the end of a session."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from archon.errors import LinkRefused, TokenMissing
+from archon.security.openid.settings import own_settings
+from archon_services.gateway.front.addresses import Addresses, local_path
+from archon_services.gateway.identity.logins import redeem
+from archon_services.gateway.identity.sealing import Sealer
+from archon_services.gateway.identity.sessions import Session
+from archon_services.gateway.login.openid import SECONDS, OpenIdLogin
+from archon_services.gateway.room import Gateway
+
+WHO: Final = "/archon.api.registry.v1.RegistryService/GetGraph"
+"""The RPC that every caller with valid credentials may call."""
+
+CALLBACK: Final = "/login/callback"
+_SEE_OTHER: Final = 303
+
+
+class Logins:
+    """The handlers of the room. `openid` is None without an OpenID provider."""
+
+    def __init__(self, gateway: Gateway, openid: OpenIdLogin | None) -> None:
+        self._gateway, self._openid = gateway, openid
+        self._sessions = gateway.visitors.sessions
+        self._addresses = Addresses(gateway.settings)
+        self._pending = f"{self._sessions.name}_login"
+
+    async def login(self, request: Request) -> Response:
+        """Sends a browser to the provider; without one, says how else to log in."""
+        if self._openid is None:
+            raise TokenMissing("log in with the link that `archon up` or `archon token --browser` prints")
+        next_path = local_path(request.query_params.get("next", "/"))
+        url, sealed = await self._openid.begin(self._callback(request), next_path)
+        response = RedirectResponse(url, _SEE_OTHER)
+        response.set_cookie(
+            self._pending, sealed, SECONDS, path="/", secure=self._addresses.secure, httponly=True, samesite="lax"
+        )
+        return response
+
+    async def callback(self, request: Request) -> Response:
+        """Ends a login at the provider."""
+        if self._openid is None:
+            raise LinkRefused("the HTTP gateway has no OpenID provider")
+        sealed = request.cookies.get(self._pending, "")
+        token, next_path = await self._openid.end(request.query_params, sealed, self._callback(request))
+        response = self._logged_in(token, next_path)
+        response.delete_cookie(self._pending, path="/", secure=self._addresses.secure, httponly=True, samesite="lax")
+        return response
+
+    async def once(self, request: Request) -> Response:
+        """Logs a browser in by a one-time link. A look ahead of the browser does not use the link up."""
+        if request.method != "GET" or "prefetch" in request.headers.get("sec-purpose", ""):
+            return Response(status_code=204)
+        token = redeem(Path(self._gateway.settings.login_folder), request.query_params.get("code", ""))
+        return self._logged_in(token, request.query_params.get("next", "/"))
+
+    async def logout(self, request: Request) -> Response:
+        """Ends the session of a browser. A token that was copied from it is valid until it ends or is revoked."""
+        response = Response(status_code=204)
+        self._sessions.forget(response)
+        return response
+
+    async def who(self, request: Request) -> Response:
+        """Says who is logged in, or whose token it is."""
+        caller = self._gateway.visitors.of(request.headers, WHO).caller
+        principal = caller.principal
+        content = {"identity": caller.identity, "tenant": caller.tenant, "kind": "", "expires": 0}
+        if principal is not None:
+            content |= {"kind": principal.kind.value, "expires": int(principal.expires) if principal.token_id else 0}
+        return JSONResponse(content)
+
+    def _logged_in(self, token: str, next_path: str) -> Response:
+        visitor = self._gateway.visitors.of({"authorization": f"Bearer {token}"}, WHO)
+        response = RedirectResponse(local_path(next_path), _SEE_OTHER)
+        principal = visitor.caller.principal
+        if principal is not None:
+            self._sessions.write(response, Session(token, principal.expires))
+        return response
+
+    def _callback(self, request: Request) -> str:
+        return self._addresses.own_url(request.headers["host"]) + CALLBACK
+
+
+@asynccontextmanager
+async def login_room(gateway: Gateway) -> AsyncIterator[Sequence[BaseRoute]]:
+    """Serves `/login`, `/login/once`, `/login/callback`, `/logout` and `/session`."""
+    settings = own_settings()
+    openid = None
+    if settings is not None:
+        sealer = Sealer.from_file(Path(gateway.settings.session_key))
+        openid = OpenIdLogin(settings, sealer, gateway.settings.oidc_client_secret)
+    logins = Logins(gateway, openid)
+    yield [
+        Route("/login", logins.login, methods=["GET"]),
+        Route("/login/once", logins.once, methods=["GET"]),
+        Route(CALLBACK, logins.callback, methods=["GET"]),
+        Route("/logout", logins.logout, methods=["POST"]),
+        Route("/session", logins.who, methods=["GET"]),
+    ]
