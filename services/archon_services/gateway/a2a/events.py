@@ -66,9 +66,8 @@ class TaskEvents:
                 self.sent.add(task.task_id)
                 if not known:
                     out += self._answer(task, to_parts(message.result.output))
-        if status := self._changed(to_seconds(message.time)):
-            if not known:
-                out.append(status)
+        if (status := self._changed(to_seconds(message.time))) is not None and not known:
+            out.append(status)
         return out
 
     @property
@@ -80,6 +79,11 @@ class TaskEvents:
     def interrupted(self) -> bool:
         """Whether the task waits for a person, as of the newest event."""
         return bool(self.view.questions) and not self.view.ended
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether the task waits for a person who is asked for more than secrets."""
+        return self.interrupted and not all(question.is_secret for question in self.questions)
 
     def ended(self) -> a2a_pb2.TaskStatusUpdateEvent:
         """Returns the last status of a task that has ended."""

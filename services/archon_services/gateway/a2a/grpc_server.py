@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any, Final
 
 import grpc.aio
 from a2a.server.request_handlers.grpc_handler import GrpcHandler
@@ -15,7 +16,7 @@ from archon.channel import server_options
 from archon.errors import Unavailable
 from archon.loopback import with_port
 
-STOP_GRACE = 2.0
+STOP_GRACE: Final = 2.0
 """Seconds that calls in flight get at shutdown."""
 
 
@@ -24,7 +25,8 @@ async def serve_grpc(servicer: GrpcHandler, host: str, port: int) -> AsyncIterat
     """Serves A2A over gRPC for the duration of the block, and yields the port; port 0 picks a free one. Raises
     Unavailable if the port is taken."""
     server = grpc.aio.server(options=server_options())
-    a2a_pb2_grpc.add_A2AServiceServicer_to_server(servicer, server)
+    add_to_server: Any = a2a_pb2_grpc.add_A2AServiceServicer_to_server
+    add_to_server(servicer, server)
     name = a2a_pb2.DESCRIPTOR.services_by_name["A2AService"].full_name
     healthy = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
@@ -35,7 +37,8 @@ async def serve_grpc(servicer: GrpcHandler, host: str, port: int) -> AsyncIterat
     except RuntimeError:
         bound = 0
     if not bound:
-        raise Unavailable(f"cannot listen on {wanted}; is another process using the port?", metadata={"address": wanted})
+        text = f"cannot listen on {wanted}; is another process using the port?"
+        raise Unavailable(text, metadata={"address": wanted})
     await server.start()
     for each in ("", name):
         await healthy.set(each, health_pb2.HealthCheckResponse.SERVING)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import wraps
@@ -21,8 +21,8 @@ from a2a.utils.errors import (
     UnsupportedOperationError,
 )
 from a2a.utils.input_mode_validator import validate_input_modes
-from a2a.utils.version_validator import validate_version
 from a2a.utils.task import apply_history_length, validate_history_length, validate_page_size
+from a2a.utils.version_validator import validate_version
 
 from archon.errors import ArchonError, InvalidArgument, UnknownRole
 from archon.security.authenticator import Caller
@@ -69,7 +69,7 @@ H = TypeVar("H", bound="MeshRequestHandler")
 
 def _unary(
     method: Callable[Concatenate[H, Any, ServerCallContext, P], Awaitable[T]],
-) -> Callable[Concatenate[H, Any, ServerCallContext, P], Awaitable[T]]:
+) -> Callable[Concatenate[H, Any, ServerCallContext, P], Coroutine[Any, Any, T]]:
     """Has a method fail with errors of A2A alone."""
 
     served = validate_version(PROTOCOL_VERSION_1_0)(method)  # the SDK does not ask for it over gRPC
@@ -191,7 +191,7 @@ class MeshRequestHandler(RequestHandler):
         if params.HasField("page_size"):
             validate_page_size(params.page_size)
         size = params.page_size or PAGE
-        after = params.status_timestamp_after.ToNanoseconds() / 1e9 if params.HasField("status_timestamp_after") else 0.0
+        after = params.status_timestamp_after.ToNanoseconds() / 1e9  # 0 if it is not set
         wanted = Wanted(self._name(context), params.context_id, params.status, after)
         page = await page_of(self._mesh, wanted, size, params.page_token)
         runs = await in_full(self._mesh.runs, page.runs) if params.include_artifacts else page.runs

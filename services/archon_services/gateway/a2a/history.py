@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from typing import Final
 
 from a2a.types import a2a_pb2
 
+from archon.api.orchestrator.v1 import run_pb2
 from archon.client import Client
 from archon.errors import RunExpired
 from archon.types.part import Part, to_parts
@@ -14,7 +16,7 @@ from archon.types.run import Run
 from archon_services.gateway.a2a.questions import Asked
 from archon_services.gateway.a2a.tasks import context_of, goal_message, user_message
 
-READ_TIMEOUT = 10.0
+READ_TIMEOUT: Final = 10.0
 """Seconds in which the events of a run are read."""
 
 
@@ -24,9 +26,8 @@ async def history_of(client: Client, run: Run) -> list[a2a_pb2.Message]:
     messages = [goal_message(run)]
     if not run.closed_questions and not run.questions:
         return messages
-    context_id = context_of(run)
     asked: dict[str, Asked] = {}
-    try:
+    with suppress(RunExpired):
         async with (
             asyncio.timeout(READ_TIMEOUT),
             aclosing(client.watch(run.run_id, durable_only=True, patience=0.0)) as events,
@@ -35,15 +36,17 @@ async def history_of(client: Client, run: Run) -> list[a2a_pb2.Message]:
                 if (question := Asked.from_event(event.proto)) is not None:
                     asked[question.input_id] = question
                 elif event.proto.HasField("input_given"):
-                    given = event.proto.input_given
-                    if (question := asked.pop(given.input_id, None)) is not None:
-                        messages.append(question.message(run.run_id, context_id))
-                    parts = to_parts(given.parts)
-                    if question is not None and question.is_secret:
-                        parts = (Part(text="(a secret)", metadata=parts[0].metadata if parts else {}),)
-                    messages.append(user_message(run.run_id, context_id, parts, f"{given.input_id}/answer"))
+                    messages += _exchange(run, asked.pop(event.proto.input_given.input_id, None), event.proto)
                 if event.seq >= run.last_seq:
                     break
-    except RunExpired:
-        pass
     return messages
+
+
+def _exchange(run: Run, question: Asked | None, event: run_pb2.RunEvent) -> list[a2a_pb2.Message]:
+    """Returns a question, if it is known, and its answer."""
+    given, context_id = event.input_given, context_of(run)
+    parts = to_parts(given.parts)
+    if question is not None and question.is_secret:
+        parts = (Part(text="(a secret)", metadata=parts[0].metadata if parts else {}),)
+    answer = user_message(run.run_id, context_id, parts, f"{given.input_id}/answer")
+    return [answer] if question is None else [question.message(run.run_id, context_id), answer]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import Final
 
 from archon import context
@@ -51,8 +50,8 @@ class MeshAccess:
     """Connections to the services of the settings. An async context manager that closes them.
 
     Calls of `runs` present the token of the caller, so that policy, tenant, quotas and audit are the mesh's. The other
-    connections have the credentials of the gateway itself, in the tenant of `archon.context.current()`. Without a memory
-    service `values` is None, and there are no push notifications.
+    connections have the credentials of the gateway itself, in the tenant of `archon.context.current()`. Without a
+    memory service `values` is None, and there are no push notifications.
     """
 
     def __init__(self, gateway: Gateway) -> None:
@@ -74,8 +73,8 @@ class MeshAccess:
         asyncio task. Raises Unauthenticated, PermissionDenied, and Unavailable if the keys are not known yet."""
         visitor = self._visitors.of(headers, READ)
         _visitor.set(visitor)
-        trace = {name: headers.get(name, "") for name in _TRACE}
-        context.enter(replace(context.CallContext(), **trace))
+        parent, state = (headers.get(name, "") for name in _TRACE)
+        context.enter(context.CallContext(traceparent=parent, tracestate=state))
         return visitor.caller
 
     @contextmanager

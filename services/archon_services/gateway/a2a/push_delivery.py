@@ -1,7 +1,8 @@
 """Delivery of push notifications: each event of a task to each webhook, at least once and in order.
 
-One replica delivers to a webhook, under a lease in the config itself. If its process dies, another one goes on after the
-last event that was delivered. A webhook that does not answer is tried again for some minutes; then the event is given up.
+One replica delivers to a webhook, under a lease in the config itself. If its process dies, another one goes on after
+the last event that was delivered. A webhook that does not answer is tried again for some minutes; then the event is
+given up.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class PushDelivery:
             await self._forget(stored)
         except ArchonError as error:
             _log.warning("push notifications of task %s go on later: %s", stored.config.run_id, error)
-        except Exception:
+        except Exception:  # noqa: BLE001 - the next search begins anew
             _log.exception("push notifications of task %s go on later", stored.config.run_id)
 
     async def _forget(self, stored: Stored) -> None:

@@ -84,8 +84,8 @@ for _, _added, _mapping in _CLASSES:
 
 
 async def refuse(raised: Exception, call: ServerCallContext) -> A2AError:
-    """Returns the error of A2A for an exception, with the reason of Archon in its data. A gRPC call for which A2A has no
-    code is aborted with the error as it is: that raises grpc.aio.AbortError."""
+    """Returns the error of A2A for an exception, with the reason of Archon in its data. A gRPC call for which A2A has
+    no code is aborted with the error as it is: that raises grpc.aio.AbortError."""
     if isinstance(raised, (A2AError, grpc.aio.AbortError)):
         if isinstance(raised, A2AError):
             return raised

@@ -54,14 +54,16 @@ class Admission:
 
 def _is_json(content_type: str) -> bool:
     media_type = content_type.partition(";")[0].strip().lower()
-    return not media_type or media_type == JSON_TYPE or (media_type[:12] == "application/" and media_type[-5:] == "+json")
+    is_kind = media_type.startswith("application/") and media_type.endswith("+json")
+    return not media_type or media_type == JSON_TYPE or is_kind
 
 
 def _wrong_type(scope: Scope) -> JSONResponse:
-    """Returns the response to a body of another type, in the form of the binding. A page of another site can send one of
-    these types without asking."""
+    """Returns the response to a body of another type, in the form of the binding. A page of another site can send some
+    types without asking."""
     error = ContentTypeNotSupportedError("a request has the header Content-Type: application/json")
-    is_operation = scope["path"].rstrip("/").rpartition("/")[2].startswith(("message:", "tasks")) or "/tasks/" in scope["path"]
+    path: str = scope["path"]
+    is_operation = "/message:" in path or "/tasks/" in path
     content = build_rest_error_payload(error) if is_operation else build_error_response(None, error)
     return JSONResponse(content, 415)
 

@@ -14,8 +14,8 @@ from typing import Any, Final
 from archon.client import Client
 from archon.errors import InvalidArgument
 from archon.types.run import Run
-from archon_services.gateway.a2a.mesh_access import MeshAccess
 from archon_services.gateway.a2a.events import TaskEvent, TaskEvents
+from archon_services.gateway.a2a.mesh_access import MeshAccess
 from archon_services.gateway.a2a.tasks import AGENT, changed_at, context_of, task_of
 
 WINDOW: Final = 1_000
@@ -37,9 +37,8 @@ async def followed(
                 yield out
             if folded.view.ended:
                 break
-            if until_interrupted and folded.view.last_seq >= run.last_seq and folded.interrupted:
-                if not all(question.is_secret for question in folded.questions):
-                    return
+            if until_interrupted and folded.needs_input and folded.view.last_seq >= run.last_seq:
+                return
     if not folded.view.ended:
         return
     for answer in (await client.get(run.run_id)).answers:
@@ -144,4 +143,3 @@ def _read_token(token: str) -> tuple[str, tuple[float, str] | None]:
         return window, None if place is None else (float(place[0]), place[1])
     except (ValueError, TypeError, IndexError, binascii.Error, UnicodeDecodeError):
         raise InvalidArgument("the page token is not from the page before") from None
-

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from a2a.types.a2a_pb2 import AgentCard
-from a2a.utils.signing import create_agent_card_signer
+from a2a.utils.signing import ProtectedHeader, create_agent_card_signer
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -62,8 +62,9 @@ class CardKey:
         pem = self._key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        header = {"kid": self.key_id, "alg": ALGORITHM, "jku": base_url + JWKS_PATH if base_url else None, "typ": "JOSE"}
-        return create_agent_card_signer(pem, header)(card)  # type: ignore[arg-type]
+        url = base_url + JWKS_PATH if base_url else None
+        header = ProtectedHeader(kid=self.key_id, alg=ALGORITHM, jku=url, typ="JOSE")
+        return create_agent_card_signer(pem, header)(card)
 
 
 def _number(value: int) -> str:

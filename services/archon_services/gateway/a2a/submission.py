@@ -47,16 +47,17 @@ async def submit(client: Client, agent: str, request: a2a_pb2.SendMessageRequest
     """
     message = request.message
     goal = parts_from_a2a(message)
+    roles, strategy = [agent], "agent"
+    if not agent:
+        chosen = await client.choose_strategy(goal)
+        roles, strategy = list(chosen.roles), chosen.strategy
     options = RunOptions(
+        roles=roles,
+        strategy=strategy,
         session_id=message.context_id or new_context(message.message_id),
         request_id=_request_id(agent, message),
         metadata={**_metadata(request), AGENT: agent or MESH},
     )
-    if agent:
-        options.update(roles=[agent], strategy="agent")
-    else:
-        chosen = await client.choose_strategy(goal)
-        options.update(roles=chosen.roles, strategy=chosen.strategy)
     try:
         return (await client.submit(goal, **options)).run
     except RequestIdReused as error:

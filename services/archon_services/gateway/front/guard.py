@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from http import HTTPStatus
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
