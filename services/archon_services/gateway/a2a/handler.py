@@ -35,7 +35,7 @@ from archon_services.gateway.a2a.mesh_access import MeshAccess
 from archon_services.gateway.a2a.push_delivery import PushDelivery
 from archon_services.gateway.a2a.push_store import PushStore, config_of
 from archon_services.gateway.a2a.refusals import refuse
-from archon_services.gateway.a2a.runs import Wanted, followed, in_full, page_of, settled
+from archon_services.gateway.a2a.runs import Wanted, followed, page_of, settled
 from archon_services.gateway.a2a.signing import CardKey
 from archon_services.gateway.a2a.submission import check, respond, submit
 from archon_services.gateway.a2a.tasks import AGENT, goal_message, task_of
@@ -194,8 +194,7 @@ class MeshRequestHandler(RequestHandler):
         after = params.status_timestamp_after.ToNanoseconds() / 1e9  # 0 if it is not set
         wanted = Wanted(self._name(context), params.context_id, params.status, after)
         page = await page_of(self._mesh, wanted, size, params.page_token)
-        runs = await in_full(self._mesh.runs, page.runs) if params.include_artifacts else page.runs
-        tasks = [apply_history_length(task_of(run, [goal_message(run)] if run.goal else ()), params) for run in runs]
+        tasks = [apply_history_length(task_of(run, [goal_message(run)]), params) for run in page.runs]
         if not params.include_artifacts:
             for task in tasks:
                 task.ClearField("artifacts")

@@ -6,13 +6,13 @@ import asyncio
 import base64
 import binascii
 import json
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
 from archon.client import Client
-from archon.errors import InvalidArgument
+from archon.errors import InvalidArgument, UnknownRun
 from archon.types.run import Run
 from archon_services.gateway.a2a.events import TaskEvent, TaskEvents
 from archon_services.gateway.a2a.mesh_access import MeshAccess
@@ -23,6 +23,9 @@ WINDOW: Final = 1_000
 
 READERS: Final = 8
 """Runs of a page that are read at a time."""
+
+READS: Final = 400
+"""Runs that are read for one page."""
 
 
 async def followed(
@@ -79,14 +82,16 @@ class Wanted:
         """Whether a run is one of them."""
         if self.agent and run.metadata.get(AGENT) != self.agent:
             return False
-        if self.state and task_of(run).status.state != self.state:
-            return False
-        return changed_at(run) >= self.after
+        return (not self.state or task_of(run).status.state == self.state) and changed_at(run) >= self.after
+
+    def may_match(self, row: Run) -> bool:
+        """Whether a run of which only state and times are known may be one of them."""
+        return not row.end_time or row.end_time >= self.after
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page of runs, the newest status first; `total` counts the runs of its window."""
+    """A page of runs, the newest status first; `total` bounds the number of runs in all pages."""
 
     runs: Sequence[Run]
     next_token: str
@@ -94,38 +99,53 @@ class Page:
 
 
 async def page_of(mesh: MeshAccess, wanted: Wanted, size: int, token: str) -> Page:
-    """Returns a page. Raises InvalidArgument if the token is not from the page before."""
+    """Returns a page, which may have fewer runs than `size` before the last one: a list of runs does not say to which
+    agent they went, and of each page at most READS are read. Raises InvalidArgument if the token is not from the page
+    before."""
     window, place = _read_token(token)
+    found: list[Run] = []
+    reads = 0
     while True:
-        found, following = await _window(mesh, wanted, window)
-        found.sort(key=_place, reverse=True)
-        total = len(found)
-        rest = [run for run in found if place is None or _place(run) < place]
-        if len(rest) > size:
-            return Page(rest[:size], _token(window, _place(rest[size - 1])), total)
-        if rest or not following:
-            return Page(rest, _token(following, None) if following else "", total)
+        rows, following = await mesh.runs_page(size=WINDOW, token=window, session_id=wanted.context_id)
+        candidates = sorted(filter(wanted.may_match, rows), key=_place, reverse=True)
+        total = len(candidates)
+        for batch in _batches([row for row in candidates if place is None or _place(row) < place]):
+            for row, run in zip(batch, await in_full(mesh.runs, batch), strict=True):
+                reads, place = reads + 1, _place(row)
+                if run is not None and wanted.matches(run):
+                    found.append(run)
+                if len(found) == size or reads == READS:
+                    last = row is candidates[-1]
+                    more = (_token(following, None) if following else "") if last else _token(window, place)
+                    return _page(found, more, total)
+        if not following:
+            return _page(found, "", total)
         window, place = following, None
 
 
-async def in_full(client: Client, runs: Sequence[Run]) -> list[Run]:
-    """Returns runs of a page with their answers, in order."""
-    room = asyncio.Semaphore(READERS)
+def _page(runs: list[Run], token: str, total: int) -> Page:
+    return Page(sorted(runs, key=lambda run: (changed_at(run), run.run_id), reverse=True), token, total)
 
-    async def read(run: Run) -> Run:
-        async with room:
+
+def _batches(rows: Sequence[Run]) -> Iterator[Sequence[Run]]:
+    for start in range(0, len(rows), READERS):
+        yield rows[start : start + READERS]
+
+
+async def in_full(client: Client, runs: Sequence[Run]) -> list[Run | None]:
+    """Returns runs with all that is known of them, in order; None for one that was deleted meanwhile."""
+
+    async def read(run: Run) -> Run | None:
+        try:
             return await client.get(run.run_id)
+        except UnknownRun:
+            return None
 
     return list(await asyncio.gather(*map(read, runs)))
 
 
-async def _window(mesh: MeshAccess, wanted: Wanted, token: str) -> tuple[list[Run], str]:
-    runs, following = await mesh.runs_page(size=WINDOW, token=token, session_id=wanted.context_id)
-    return [run for run in runs if wanted.matches(run)], following
-
-
-def _place(run: Run) -> tuple[float, str]:
-    return changed_at(run), run.run_id
+def _place(row: Run) -> tuple[float, str]:
+    return row.end_time or row.create_time, row.run_id
 
 
 def _token(window: str, place: tuple[float, str] | None) -> str:
