@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from a2a.server.context import ServerCallContext
 from a2a.server.request_handlers.request_handler import RequestHandler, validate_request_params
@@ -62,38 +62,32 @@ PLACE: Final = "archon_place"
 REFUSED: Final = "archon_refused"
 """State of a call: the error with which its caller is refused."""
 
-P = ParamSpec("P")
-T = TypeVar("T")
-H = TypeVar("H", bound="MeshRequestHandler")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _unary(
-    method: Callable[Concatenate[H, Any, ServerCallContext, P], Awaitable[T]],
-) -> Callable[Concatenate[H, Any, ServerCallContext, P], Coroutine[Any, Any, T]]:
+def _unary(method: F) -> F:
     """Has a method fail with errors of A2A alone."""
-
     served = validate_version(PROTOCOL_VERSION_1_0)(method)  # the SDK does not ask for it over gRPC
 
     @wraps(method)
-    async def guarded(self: H, params: Any, context: ServerCallContext, *args: P.args, **kwargs: P.kwargs) -> T:
+    async def guarded(self: MeshRequestHandler, params: Any, context: ServerCallContext) -> Any:
         try:
             _let_in(context)
-            return await served(self, params, context, *args, **kwargs)
+            return await served(self, params, context)
         except Exception as raised:  # noqa: BLE001 - whatever it is, the caller gets a typed error
             raise await refuse(raised, context) from None
 
-    return guarded
+    return cast(F, guarded)
 
 
-def _streaming(
-    method: Callable[[H, Any, ServerCallContext], AsyncGenerator[Any, None]],
-) -> Callable[[H, Any, ServerCallContext], AsyncGenerator[Any, None]]:
+def _streaming(method: F) -> F:
     """Has a streaming method fail with errors of A2A alone, and close its stream with its caller's."""
-
     served = validate_version(PROTOCOL_VERSION_1_0)(method)
 
     @wraps(method)
-    async def guarded(self: H, params: Any, context: ServerCallContext) -> AsyncGenerator[Any, None]:
+    async def guarded(
+        self: MeshRequestHandler, params: Any, context: ServerCallContext
+    ) -> AsyncGenerator[a2a_pb2.Task | TaskEvent, None]:
         try:
             _let_in(context)
             async with aclosing(served(self, params, context)) as events:
@@ -102,7 +96,7 @@ def _streaming(
         except Exception as raised:  # noqa: BLE001 - whatever it is, the caller gets a typed error
             raise await refuse(raised, context) from None
 
-    return guarded
+    return cast(F, guarded)
 
 
 def _let_in(context: ServerCallContext) -> None:

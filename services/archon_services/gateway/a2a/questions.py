@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from a2a.types import a2a_pb2
 
@@ -16,22 +16,8 @@ from archon.json_text import json_object
 from archon.secret_answers import is_secret, seal
 from archon.types.part import Part, to_parts
 from archon.types.run_question import RunQuestion
+from archon_services.common.a2a_keys import DECISION, INPUT_ID, KIND, ROLE, SCHEMA
 from archon_services.common.a2a_parts import MESSAGE_ID, parts_from_a2a, parts_to_a2a, plain, struct
-
-INPUT_ID: Final = "dev.archon/input-id"
-"""Metadata of a question, and of the message that answers it: needed if several questions are open."""
-
-DECISION: Final = "dev.archon/decision"
-"""Metadata of a message that answers an approval: approve, reject or modify. Without it the text decides."""
-
-KIND: Final = "dev.archon/question-kind"
-"""Metadata of a question: input, approval, or secret."""
-
-SCHEMA: Final = "dev.archon/schema"
-"""Metadata of a question: the JSON Schema of its answer."""
-
-ROLE: Final = "dev.archon/role"
-"""Metadata of a question: the role that asks."""
 
 
 @dataclass(frozen=True, slots=True)

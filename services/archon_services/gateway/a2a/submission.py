@@ -12,7 +12,8 @@ from archon.client import Client
 from archon.errors import InvalidArgument, RequestIdReused
 from archon.submission import RunOptions
 from archon.types.run import Run
-from archon_services.common.a2a_parts import parts_from_a2a, strings_of
+from archon_services.common.a2a_keys import RESERVED, budget_from, timeout_from
+from archon_services.common.a2a_parts import parts_from_a2a, plain, strings_of
 from archon_services.gateway.a2a.questions import Asked, answer_of
 from archon_services.gateway.a2a.tasks import AGENT, MESH, context_of, is_unique, new_context
 
@@ -21,9 +22,6 @@ MAX_ID: Final = 256
 
 MAX_METADATA: Final = 48
 """Entries of the metadata of a message that the run has."""
-
-RESERVED: Final = "dev.archon/"
-"""Prefix of keys that only Archon sets."""
 
 REFERENCES: Final = "org.a2a-protocol/reference-task-ids"
 """Metadata of a run: the tasks that its message refers to, with commas."""
@@ -47,6 +45,7 @@ async def submit(client: Client, agent: str, request: a2a_pb2.SendMessageRequest
     """
     message = request.message
     goal = parts_from_a2a(message)
+    wishes = {**plain(request.metadata), **plain(message.metadata)}
     roles, strategy = [agent], "agent"
     if not agent:
         chosen = await client.choose_strategy(goal)
@@ -55,6 +54,8 @@ async def submit(client: Client, agent: str, request: a2a_pb2.SendMessageRequest
         roles=roles,
         strategy=strategy,
         session_id=message.context_id or new_context(message.message_id),
+        timeout=timeout_from(wishes),
+        budget=budget_from(wishes),
         request_id=_request_id(agent, message),
         metadata={**_metadata(request), AGENT: agent or MESH},
     )

@@ -13,6 +13,7 @@ from archon.types.failure import Failure
 from archon.types.part import Part
 from archon.types.run import Run
 from archon.types.task_state import TaskState
+from archon_services.common.a2a_keys import USAGE, usage_values
 from archon_services.common.a2a_parts import message_id_of, parts_to_a2a, struct
 from archon_services.gateway.a2a.questions import Asked
 
@@ -20,6 +21,9 @@ AGENT: Final = "dev.archon/a2a-agent"
 """Metadata of a run that an A2A client has submitted: the role that it went to, or `*` for the mesh itself."""
 
 MESH: Final = "*"
+
+TRACE: Final = "dev.archon/trace-id"
+"""Metadata of a task: the id of its trace; empty if it has none."""
 
 STATES: Final = {
     TaskState.SUBMITTED: a2a_pb2.TaskState.TASK_STATE_SUBMITTED,
@@ -84,7 +88,7 @@ def task_of(run: Run, history: Sequence[a2a_pb2.Message] = ()) -> a2a_pb2.Task:
         status=status,
         artifacts=[artifact(answer.task_id, answer.role, answer.step_id, answer.parts) for answer in run.answers],
         history=history,
-        metadata=struct({"dev.archon/strategy": run.strategy, "dev.archon/trace-id": run.trace_id}),
+        metadata=struct({USAGE: usage_values(run.usage), TRACE: run.trace_id}),
     )
 
 
