@@ -149,9 +149,8 @@ class _Attempt:
         message = a2a_pb2.Message(role=a2a_pb2.Role.ROLE_USER, parts=parts_to_a2a(goal_of(task)))
         if task.session_id:
             message.context_id = str(uuid.uuid5(_SPACE, f"{task.role}/{task.session_id}"))
-        metadata: dict[str, Any] = {
-            k: v for k, v in task.metadata.items() if not k.startswith(("dev.archon", "archon."))
-        }
+        own = ("dev.archon", "archon.")
+        metadata: dict[str, Any] = {key: text for key, text in task.metadata.items() if not key.startswith(own)}
         metadata.pop(MESSAGE_ID, None)
         if (left := task.remaining()) is not None:
             metadata[TIMEOUT] = max(0.001, min(left, 86_400.0))

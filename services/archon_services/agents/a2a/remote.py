@@ -179,8 +179,8 @@ class RemoteAgent:
             there = urlsplit(each.url)
             if (there.scheme, there.netloc) != (own.scheme, own.netloc):
                 raise PermissionDenied(
-                    f"the card at {own.netloc} names an interface elsewhere, {each.url[:200]!r}: serve the agent by the "
-                    "URL of the host where it is"
+                    f"the card at {own.netloc} names an interface elsewhere, {each.url[:200]!r}: serve the agent by "
+                    "the URL of the host where it is"
                 )
         if self.options.keys:
             keys = _keys(self.options.keys)
