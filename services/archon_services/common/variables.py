@@ -24,6 +24,13 @@ class Variable:
 
 
 VARIABLES: Final = (
+    Variable(
+        "ARCHON_A2A_TOKEN",
+        "text",
+        "",
+        (COMMAND_LINE,),
+        "token that `archon serve --a2a` presents to the agent, as a bearer token",
+    ),
     Variable("ARCHON_CONFIG", "path", "", (SERVICES,), "YAML file with one section per service, and `common` for all"),
     Variable("ARCHON_DEBUG", "any text", "", (COMMAND_LINE,), "print the traceback of an error"),
     Variable(

@@ -32,6 +32,7 @@ from archon_services.gateway.limits.rates import Rates
 from archon_services.gateway.limits.streams import Streams
 from archon_services.gateway.login.room import login_room
 from archon_services.gateway.openapi.room import openapi_room
+from archon_services.gateway.optional_rooms import optional_rooms
 from archon_services.gateway.room import Gateway, Room
 from archon_services.gateway.serving import serving
 from archon_services.gateway.settings import GatewaySettings
@@ -40,7 +41,10 @@ from archon_services.gateway.upstream import Upstream
 
 _log = logging.getLogger(__name__)
 
-ROOMS: Final[tuple[Room, ...]] = (health_room, openapi_room, login_room, events_room, shares_room, connect_room)
+ROOMS: Final[tuple[Room, ...]] = (
+    *(health_room, openapi_room, login_room, events_room, shares_room, connect_room),
+    *optional_rooms(),
+)
 """The parts of the gateway, in the order in which their routes are tried."""
 
 _RPC_HEADERS: Final = (

@@ -53,3 +53,22 @@ class GatewaySettings(ServiceSettings):
     body_seconds: float = Field(
         default=20.0, gt=0, description="seconds in which a request arrives at the HTTP gateway, headers and body each"
     )
+    a2a_name: str = Field(
+        default="archon", min_length=1, max_length=100, description="name of the mesh in its agent card"
+    )
+    a2a_key: str = Field(
+        default="",
+        description="file with the private key (ECDSA on P-256, PEM) that signs agent cards; empty: a key that this "
+        "process makes",
+    )
+    a2a_grpc_port: int = Field(default=0, ge=0, le=65535, description="port of A2A over gRPC; 0 picks a free port")
+    a2a_grpc_target: str = Field(
+        default="",
+        pattern=r"^(\S+:\d+)?$",
+        description="host:port by which others reach A2A over gRPC; empty: the address it listens on",
+    )
+    a2a_push_hosts: str = Field(
+        default="",
+        description="hosts, or host:port, with commas, to which push notifications may go although their addresses are "
+        "not public, and without TLS",
+    )

@@ -1,4 +1,4 @@
-"""`archon serve`: serves an agent from a YAML or Python file, or another mesh, as a role of the mesh."""
+"""`archon serve`: serves an agent from a YAML or Python file, another mesh, or an A2A agent, as a role of the mesh."""
 
 from __future__ import annotations
 
@@ -40,15 +40,34 @@ def serve(
             metavar="CONTEXT", help="Another mesh instead of a file: each task is a run of the mesh of this context."
         ),
     ] = "",
+    a2a: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="An A2A agent instead of a file: each task is one of the agent with the card at URL. "
+            "ARCHON_A2A_TOKEN has the token that it wants.",
+        ),
+    ] = "",
+    a2a_keys: Annotated[
+        str,
+        typer.Option(metavar="FILE", help="With --a2a: a JSON Web Key Set, by one of which its card must be signed."),
+    ] = "",
     name: Annotated[
-        str, typer.Option(metavar="ROLE", help="With --mesh: the name of the role; by default that of the context.")
+        str,
+        typer.Option(
+            metavar="ROLE", help="With --mesh or --a2a: the name of the role; by default that of the context or agent."
+        ),
     ] = "",
     description: Annotated[
-        str, typer.Option(metavar="TEXT", help="With --mesh: the description; by default it has the roles there.")
+        str,
+        typer.Option(
+            metavar="TEXT",
+            help="With --mesh or --a2a: the description; by default it has the roles there, or the card's.",
+        ),
     ] = "",
     capability: Annotated[
         list[str] | None,
-        typer.Option(metavar="ID", help="With --mesh: a capability of the role. Repeatable."),
+        typer.Option(metavar="ID", help="With --mesh or --a2a: a capability of the role. Repeatable."),
     ] = None,
     strategy: Annotated[
         str,
@@ -104,7 +123,7 @@ def serve(
     ] = False,
     registry: RegistryOption = "",
 ) -> None:
-    """Serve an agent from a YAML file, from a Python program, or another mesh, as a role of the mesh.
+    """Serve an agent from a YAML file or a Python program, another mesh, or an A2A agent, as a role of the mesh.
 
     A Python program is started with the addresses of registry and memory in ARCHON_REGISTRY and ARCHON_MEMORY. Ctrl-C
     drains the agent, and so does each restart of --reload: tasks in progress finish before it leaves the mesh.
@@ -113,15 +132,27 @@ def serve(
     if mesh:
         from archon_services.cli.serve_mesh import GatewayRole, serve_mesh
 
-        if file is not None or reload or model or attach:
-            raise CliError("--mesh takes neither a FILE nor --model, --reload or --attach", code=USAGE)
+        if file is not None or reload or model or attach or a2a or a2a_keys:
+            raise CliError("--mesh takes neither a FILE nor --a2a, --model, --reload or --attach", code=USAGE)
         if not check:
             _join_mesh(registry)
         given = (capability or (), strategy, role or (), planner, pass_metadata or ())
         other = GatewayRole(mesh, name, description, *given)
         raise typer.Exit(serve_mesh(other, host, port, advertise, registry, check=check))
-    if name or description or capability or strategy or planner or pass_metadata:
-        need_mesh = "--name, --description, --capability, --strategy, --planner and --pass-metadata need --mesh"
+    if a2a:
+        from archon_services.cli.serve_a2a import RemoteRole, serve_a2a
+
+        if file is not None or reload or model or attach or role or strategy or planner or pass_metadata:
+            raise CliError("--a2a takes --name, --description, --capability and --a2a-keys, and no FILE", code=USAGE)
+        if not check:
+            _join_mesh(registry)
+        card = RemoteRole(a2a, a2a_keys, name, description, capability or ())
+        raise typer.Exit(serve_a2a(card, host, port, advertise, registry, check=check))
+    if name or description or capability or strategy or planner or pass_metadata or a2a_keys:
+        need_mesh = (
+            "--name, --description and --capability need --mesh or --a2a; --strategy, --planner and --pass-metadata "
+            "need --mesh; --a2a-keys needs --a2a"
+        )
         raise CliError(need_mesh, code=USAGE)
     if len(role or ()) > 1:
         raise CliError("serve one --role at a time", code=USAGE)

@@ -1,0 +1,1 @@
+"""An agent elsewhere that speaks A2A, as a role of the mesh."""
