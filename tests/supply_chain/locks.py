@@ -89,12 +89,14 @@ def environments() -> Iterator[dict[str, str]]:
             yield base | system | {"python_version": python, "python_full_version": f"{python}.9", "extra": ""}
 
 
-def unmet(pins: Sequence[Pin], requirements: Sequence[Requirement]) -> list[str]:
-    """Returns a line for each requirement that no pin satisfies in some environment."""
+def unmet(pins: Sequence[Pin], requirements: Sequence[Requirement], installed: bool = False) -> list[str]:
+    """Returns a line for each requirement that no pin satisfies in some environment; with `installed` for those of the
+    installed packages too, in the environments of their pins."""
     lines: set[str] = set()
+    of_pins = {pin.name: list(_required_by_installed(pin)) for pin in pins} if installed else {}
     for environment in environments():
         versions = {pin.name: pin.version for pin in pins if pin.is_for(environment)}
-        for requirement in requirements:
+        for requirement in [*requirements, *(each for name in versions for each in of_pins.get(name, ()))]:
             if requirement.marker is not None and not requirement.marker.evaluate(environment):
                 continue
             version = versions.get(canonicalize_name(requirement.name))
@@ -107,7 +109,7 @@ def unmet(pins: Sequence[Pin], requirements: Sequence[Requirement]) -> list[str]
 
 def check(everything: Sequence[Pin], image: Sequence[Pin], table: dict[str, Any]) -> list[str]:
     """Returns what differs between the files and pyproject.toml, as lines."""
-    lines = [f"everything.txt: {line}" for line in unmet(everything, declared(table, table["optional-dependencies"]))]
+    lines = [f"everything.txt: {line}" for line in unmet(everything, declared(table, table["optional-dependencies"]), True)]
     needed = [item for item in declared(table, IMAGE_EXTRAS) if canonicalize_name(item.name) not in NOT_IN_IMAGES]
     lines += [f"image.txt: {line}" for line in unmet(image, needed)]
     lines += [f"build.txt: {line}" for line in unmet(read(BUILD), list(map(Requirement, build_requirements())))]
@@ -117,21 +119,20 @@ def check(everything: Sequence[Pin], image: Sequence[Pin], table: dict[str, Any]
         for pin in image
         if known.get((pin.name, pin.version)) != set(pin.hashes)
     ]
-    return lines + [f"everything.txt: {line}" for line in unmet(everything, list(_required_by_installed(everything)))]
+    return lines
 
 
-def _required_by_installed(pins: Sequence[Pin]) -> Iterator[Requirement]:
-    """Yields what the locked packages require, as far as they are installed here in the locked version."""
-    for pin in pins:
-        try:
-            installed = metadata.distribution(pin.name)
-        except metadata.PackageNotFoundError:
-            continue
-        if installed.version != str(pin.version):
-            continue
-        for requirement in map(Requirement, installed.requires or ()):
-            if requirement.marker is None or "extra" not in str(requirement.marker):
-                yield requirement
+def _required_by_installed(pin: Pin) -> Iterator[Requirement]:
+    """Yields the requirements of a locked package, if it is installed here in the locked version."""
+    try:
+        installed = metadata.distribution(pin.name)
+    except metadata.PackageNotFoundError:
+        return
+    if installed.version != str(pin.version):
+        return
+    for requirement in map(Requirement, installed.requires or ()):
+        if requirement.marker is None or "extra" not in str(requirement.marker):
+            yield requirement
 
 
 def main(arguments: Sequence[str]) -> int:
