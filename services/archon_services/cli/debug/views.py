@@ -68,7 +68,7 @@ def _prompt(session: Session, words: Words) -> Iterator[str]:
     record = records[number - 1]
     shown = number or len(records)
     yield f"Call {shown} of {len(records)} up to this event."
-    lines = record_lines(record.proto, read_prompt(record.proto, find_window(record.target)))
+    lines = record_lines(record.proto, read_prompt(record.proto, find_window(record.target)), shown)
     yield from (text for text, _ in lines if "--window" not in text)  # an option of `archon prompts`
 
 
