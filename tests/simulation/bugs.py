@@ -244,11 +244,11 @@ def _approved_results_made_again(patch: pytest.MonkeyPatch) -> None:
     real = approval.decided
 
     def decided(
-        run: RunState, task: Task, before: Sequence[ev.Event], given: ev.InputGiven, *replaced: Any
+        run: RunState, task: Task, before: Sequence[ev.Event], given: ev.InputGiven, *replaced: Any, **more: Any
     ) -> list[ev.Event]:
         if task.held is not None and task.held.failure is None and given.decision is Decision.APPROVE:
             return [*before, given]
-        return real(run, task, before, given, *replaced)
+        return real(run, task, before, given, *replaced, **more)
 
     patch.setattr(decide_human_input, "decided", decided)
 

@@ -116,6 +116,47 @@ async def test_a_model_is_held_before_each_call_and_can_be_answered_for(mesh: Me
     assert (len(clerk.prompts), clerk.added) == (2, [(0, 1), (1, 1)])
 
 
+async def test_calls_of_one_reply_are_held_one_by_one_and_each_once(mesh: Mesh, troupe: Troupe) -> None:
+    made: list[str] = []
+
+    def note(text: str) -> str:
+        """Notes a text."""
+        made.append(text)
+        return text
+
+    def reply(request: ModelRequest) -> str | list[ToolCall]:
+        results = [message.content for message in request.messages if message.role == "tool"]
+        calls = [ToolCall(f"c{each}", "note", json.dumps({"text": each})) for each in "abc"]
+        return " ".join(results) if results else calls
+
+    role, model = name("noter"), ScriptedModel(reply)
+    await troupe(role, agent_handler(Agent("noter", model=model, tools=[note]), memory=""), holds_breakpoints=True)
+    handle = await mesh.client.submit("x", roles=[role], breakpoints=["tool:note"])
+    asked = [await go_on(mesh, handle, "tool:note", json.dumps({"text": each})) for each in "xyz"]
+    assert answer_text(await handle.result(timeout=15)) == "x y z"
+    assert [json.loads(each.subject_json)["arguments"]["text"] for each in asked] == ["a", "b", "c"]
+    assert sorted(made) == ["x", "y", "z"] and len({each.input_id for each in asked}) == 3
+
+
+async def test_two_tasks_are_held_at_a_time_and_go_on_apart(mesh: Mesh, troupe: Troupe) -> None:
+    roles, clerks = [name("clerk"), name("clerk")], [Clerk(), Clerk()]
+    for role, clerk in zip(roles, clerks, strict=True):
+        await clerk.join(troupe, role)
+    handle = await mesh.client.submit("x", roles=roles, strategy="pipeline", breakpoints=["model"])
+    holds: dict[str, RunQuestion] = {}
+
+    async def both() -> bool:
+        holds.update({each.role: each for each in (await mesh.client.get(handle.run_id)).questions})
+        return len(holds) == 2
+
+    await eventually(both)
+    await mesh.client.respond(handle.run_id, holds[roles[0]].input_id, '{"answer": "one"}', decision="modify")
+    (left,) = (await mesh.client.get(handle.run_id)).questions
+    assert (left.role, clerks[1].prompts) == (roles[1], [])
+    await mesh.client.respond(handle.run_id, left.input_id, '{"answer": "two"}', decision="modify")
+    assert {answer.text for answer in (await handle.result(timeout=15)).answers} == {"one", "two"}
+
+
 async def test_a_modification_counts_though_its_breakpoint_was_removed(mesh: Mesh, troupe: Troupe) -> None:
     role, clerk = name("clerk"), Clerk()
     await clerk.join(troupe, role)
