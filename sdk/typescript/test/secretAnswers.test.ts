@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { test } from "node:test";
+import { test } from "vitest";
 import { InvalidArgument, isSecret, MAX_SECRET, sealAnswer, SecretQuestion } from "../src/index.js";
 
 test("a secret answer is read by its question alone", () => {
