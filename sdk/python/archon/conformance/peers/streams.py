@@ -127,7 +127,7 @@ class AttachedStream(Stream):
         self._context = context
         self._outgoing: asyncio.Queue[bytes | None] = asyncio.Queue(10_000)
         self._status = asyncio.Lock()
-        """Held around the start or the end of the call: gRPC loses a status that is sent beside the initial metadata."""
+        """Held around the start or end of the call: gRPC loses a status that is sent beside the initial metadata."""
         self.is_broken = False
         self.headers = {key: text for key, text in context.invocation_metadata() or () if isinstance(text, str)}
 
