@@ -185,7 +185,8 @@ async def coded(home: Path, subtasks: Sequence[SubTask]) -> str:
     plan = json.dumps({"goal": "a parser", "subtasks": [asdict(subtask) for subtask in subtasks]})
     async with InProcessMesh(home) as mesh, AsyncExitStack() as stack:
         for quality in (0.5, 0.9, 0.7):
-            await stack.enter_async_context(coder(quality, mesh.agent_settings()))
+            agent = await stack.enter_async_context(coder(quality, mesh.agent_settings()))
+            await agent.reached()
         handle = await mesh.client.submit("Write the parser.", strategy="plan", plan=plan, roles=["coder"])
         return (await handle.result(30)).answers[0].text
 

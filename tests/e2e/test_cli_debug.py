@@ -56,7 +56,7 @@ def test_standard_input_drives_it_without_a_mesh(run_file: str, tmp_path: Path) 
     commands = [line.removeprefix("> ") for line in stepped.out.splitlines() if line.startswith(">")]
     assert commands == typed.split("\n")[:-2], "and an empty line repeats the movement"
     assert "answers of requirements (event" in stepped.out and "Nothing failed in this run." in stepped.out
-    assert "=== implementer, attempt 1: model offline" in stepped.out
+    assert "=== implementer, call 1, attempt 1: model offline" in stepped.out
 
 
 def test_a_state_is_printed_as_json(run_file: str, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ over runs whose events have been deleted."""
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -49,4 +50,8 @@ def test_trace_of_a_deleted_run_says_what_is_missing(tmp_path: Path) -> None:
         attempts = [span["name"] for span in data["spans"] if span["kind"] == "attempt"]
         assert attempts == ["requirements", "designer", "implementer"]
         assert terminal.archon("trace", "last", "--format", "svg").out.startswith("<svg")
-        assert terminal.archon("prompts", "last").out.startswith("No model calls are recorded of the 3 model calls")
+        result = terminal.archon("prompts", "last")
+        assert result.code == 1
+        assert re.fullmatch(
+            r"error: the records of run \w+ have been deleted\nhint: `archon show` still prints its answers\.\n", result.err
+        )

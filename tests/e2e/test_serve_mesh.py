@@ -114,7 +114,7 @@ async def test_a_mesh_is_served_as_a_role(meshes: tuple[Mesh, Mesh], terminal: T
     ("arguments", "error"),
     [
         (["--mesh", "nowhere"], "unknown context 'nowhere'"),
-        (["--mesh", "far", "agent.yaml"], "--mesh takes neither a FILE nor --model, --reload or --attach"),
+        (["--mesh", "far", "agent.yaml"], "--mesh takes neither a FILE nor --a2a, --model, --reload or --attach"),
         (["--mesh", "near"], "the context near is this mesh itself"),
         (["--mesh", "far", "--strategy", "best"], "unknown strategy 'best'"),
         (["--mesh", "far", "--name", "No Name"], "invalid"),

@@ -42,7 +42,7 @@ from archon.agent.typed_handler import typed_handler
 from archon.api.agent.v1 import agent_service_pb2_grpc
 from archon.api.tool.v1 import tool_service_pb2_grpc
 from archon.background import BackgroundLoop
-from archon.errors import ArchonError, FailedPrecondition, InvalidArgument
+from archon.errors import ArchonError, DeadlineExceeded, FailedPrecondition, InvalidArgument
 from archon.frames import BREAKPOINTS, FEATURES
 from archon.identifiers import capability_fault, role_fault, version_fault
 from archon.output import OutputType
@@ -176,7 +176,7 @@ class AgentServer:
         self._registry: RegistryClient | None = None
         self._handle: RegistrationHandle | None = None
         self._attachment: Attachment | None = None
-        self._reached = False
+        self._reached = asyncio.Event()
         self._reachability = BackgroundLoop("agent: reachability", self._attach_if_unreached)
         self._sweeper = BackgroundLoop("agent: sweep", self._sweep, backoff_max=SWEEP_INTERVAL)
         self._stopped: asyncio.Task[None] | None = None
@@ -246,6 +246,15 @@ class AgentServer:
         """host:port as bound; empty before `start`, and if the agent is attached."""
         return self._server.address if self._server is not None else ""
 
+    async def reached(self, timeout: float = 10.0) -> None:
+        """Waits until an orchestrator has opened a session with this agent: from then on it places tasks here. `timeout`
+        is in seconds. Raises DeadlineExceeded."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._reached.wait()
+        except TimeoutError:
+            raise DeadlineExceeded(f"no orchestrator has opened a session within {timeout:g} s") from None
+
     async def start(self) -> str:
         """Starts serving, then registers if a registry is configured; while that is unreachable, registration continues
         in the background. Returns the address. With `AgentSettings.attach` it attaches instead, and returns the address
@@ -310,7 +319,7 @@ class AgentServer:
         if self._handle is None or self._registry is None:
             return
         await self._handle.registered.wait()
-        if await unreached(target, lambda: self._reached):
+        if await unreached(target, self._reached.is_set):
             dialled = self.registration.address
             _log.warning("no orchestrator can dial %s at %s: attaching to %s", self.instance_id, dialled, target)
             if self._advertising is not None:
@@ -467,7 +476,7 @@ class AgentServer:
                 self._sessions.remove(older)
                 older.end(replaced(session.orchestrator_id))
         self._sessions.append(session)
-        self._reached = True
+        self._reached.set()
         share = session.announced = self._share()  # by Ready
         session.window.set(share)
         self._credit()

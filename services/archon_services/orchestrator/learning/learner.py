@@ -13,6 +13,7 @@ from archon.errors import ArchonError, DataLoss, LearnedVersionDecided, Resource
 from archon.errors import UnknownLearnedVersion as UnknownVersion
 from archon_services.orchestrator.convert import from_journal
 from archon_services.orchestrator.convert.run_view import run_to_proto
+from archon_services.orchestrator.convert.stored_record import record_from_journal
 from archon_services.orchestrator.journal import Journal, LearnedRow, UnlearnedRow
 from archon_services.orchestrator.learning import versions as ver
 from archon_services.orchestrator.learning.choice import choices_of
@@ -149,7 +150,7 @@ class Learner:
             return []
         outcomes = of_tasks(run)
         try:
-            outcomes += of_records(run_pb2.RunRecord.FromString(data) for _, data in records)
+            outcomes += of_records(record_from_journal(data, run_id) for _, data in records)
         except ValueError as error:
             _log.warning("records of run %s cannot be read: %s", row.run_id, error, extra={"run_id": row.run_id})
         return outcomes

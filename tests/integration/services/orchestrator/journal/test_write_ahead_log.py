@@ -10,7 +10,7 @@ from archon_services.orchestrator.journal.sqlite import SqliteJournal, wal
 from archon_services.orchestrator.journal.sqlite.wal import in_use
 from tests.fixtures.journal import create, step, store, stored_events
 
-SIZE = 300_000
+SIZE = 400_000
 STEPS = 120
 
 
