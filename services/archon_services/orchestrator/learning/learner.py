@@ -150,8 +150,8 @@ class Learner:
             return []
         outcomes = of_tasks(run)
         try:
-            outcomes += of_records(record_from_journal(data, run_id) for _, data in records)
-        except ValueError as error:
+            outcomes += of_records(record_from_journal(data, row.run_id) for _, data in records)
+        except (ValueError, DataLoss) as error:
             _log.warning("records of run %s cannot be read: %s", row.run_id, error, extra={"run_id": row.run_id})
         return outcomes
 
