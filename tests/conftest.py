@@ -50,16 +50,29 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+TESTS: Final = Path(__file__).resolve().parent
+
 SLOW_FILE: Final = "\npytestmark = pytest.mark.slow\n"
 """The line of a file all of whose tests are slow."""
 
+SLOW_WORDS: Final = ("mark.slow", "one_in(", "hypothesis", "fresh_mesh")
+"""Slow tests have one of these words in their file, or in a conftest.py above it: the collection of `make test` checks that."""
+
+
+def may_be_slow(file: Path) -> bool:
+    """Returns whether a file may have slow tests."""
+    above = [folder / "conftest.py" for folder in file.parents if folder.is_relative_to(TESTS) and folder != TESTS]
+    texts = [each.read_text() for each in (file, *above) if each.exists()]
+    return any(word in text for word in SLOW_WORDS for text in texts)
+
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves out files all of whose tests are slow, if slow tests are not wanted: they are not even imported."""
-    wanted = config.getoption("-m") != "not slow"
-    if wanted or not collection_path.name.startswith("test_") or collection_path.suffix != ".py":
+    """Leaves out files none of whose tests are wanted by `-m slow` or `-m "not slow"`: they are not even imported."""
+    wanted = config.getoption("-m")
+    if wanted not in ("slow", "not slow") or not collection_path.match("test_*.py"):
         return None
-    return True if SLOW_FILE in collection_path.read_text() else None
+    left_out = SLOW_FILE in collection_path.read_text() if wanted == "not slow" else not may_be_slow(collection_path)
+    return True if left_out else None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -70,6 +83,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
                 item.add_marker(pytest.mark.slow)
+    unseen = {item.path for item in items if item.get_closest_marker("slow") and not may_be_slow(item.path)}
+    if unseen:
+        raise pytest.UsageError(f"make test-slow would leave out slow tests of {unseen}: see SLOW_WORDS")
     items[:] = [items[index] for index in in_order([item.nodeid for item in items])]
 
 

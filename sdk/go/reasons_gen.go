@@ -221,6 +221,15 @@ const (
 
 	// ReasonQuotaExceeded: A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is.
 	ReasonQuotaExceeded Reason = "QUOTA_EXCEEDED"
+
+	// ReasonTooManyRequests: The caller sends requests to the HTTP gateway faster than it allows, or has too many streams open there.
+	ReasonTooManyRequests Reason = "TOO_MANY_REQUESTS"
+
+	// ReasonCrossSiteRequest: A page of another site has made the browser send the request.
+	ReasonCrossSiteRequest Reason = "CROSS_SITE_REQUEST"
+
+	// ReasonLinkRefused: The link was used before, has expired, was revoked, or never existed.
+	ReasonLinkRefused Reason = "LINK_REFUSED"
 )
 
 var reasonTable = map[Reason]reasonEntry{
@@ -296,6 +305,9 @@ var reasonTable = map[Reason]reasonEntry{
 	ReasonTokenRevoked:         {70, codes.Unauthenticated, "input.permission"},
 	ReasonCertificateRefused:   {71, codes.Unauthenticated, "input.permission"},
 	ReasonQuotaExceeded:        {72, codes.ResourceExhausted, "input.budget"},
+	ReasonTooManyRequests:      {87, codes.ResourceExhausted, "infrastructure.rate_limit"},
+	ReasonCrossSiteRequest:     {88, codes.PermissionDenied, "input.permission"},
+	ReasonLinkRefused:          {89, codes.NotFound, "input.not_found"},
 }
 
 // The kinds of failures, in the order of the catalogue.

@@ -176,7 +176,7 @@ def test_default_port_in_use_is_replaced_with_a_note(terminal: Terminal) -> None
             return True
 
         with suppress(AssertionError):  # another process listens there, and stays
-            wait_until(is_taken, within=20.0)
+            wait_until(is_taken, within=2.0)
         result = terminal.archon("up", "--only", "registry", "--detach")
     assert result.code == 0
     assert result.error_lines[0].startswith("note: port 7101 is in use: registry listens on ")

@@ -30,7 +30,7 @@ async def test_killed_process_is_restarted_and_the_mesh_serves() -> None:
         os.umask(previous)
     with closing(mesh):
         assert set(mesh.pids) == {
-            *("supervisor", "etcd", "registry", "memory", "orchestrator"),
+            *("supervisor", "etcd", "registry", "memory", "orchestrator", "gateway"),
             *("requirements-1", "designer-1", "designer-2", "implementer-1", "coordinator-1", "planner-1"),
         }
         assert_no_core_files(mesh)

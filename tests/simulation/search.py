@@ -18,7 +18,7 @@ from tests.simulation.check import Violation
 from tests.simulation.course import run_seed
 from tests.simulation.courses import COURSES, FAULTS
 
-PLAYED: Final = 25
+PLAYED: Final = 8
 """The number of seeds of each course that `make test` plays."""
 
 

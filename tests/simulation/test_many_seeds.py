@@ -11,18 +11,18 @@ pytestmark = pytest.mark.slow
 
 FIRST = 1000
 SEEDS = {
-    "plain": 80,
-    "plans with people": 25,
-    "stateful": 30,
-    "plans": 30,
-    "forks and stops": 25,
-    "plans that are checked": 25,
-    "plans in processes": 60,
-    "plans with quorums": 30,
-    "agents with messages": 30,
-    "auctions": 30,
-    "work lists": 30,
-    "leases of tools": 60,
+    "plain": 50,
+    "plans with people": 15,
+    "stateful": 18,
+    "plans": 18,
+    "forks and stops": 15,
+    "plans that are checked": 15,
+    "plans in processes": 35,
+    "plans with quorums": 18,
+    "agents with messages": 18,
+    "auctions": 16,
+    "work lists": 18,
+    "leases of tools": 40,
 }
 """The number of seeds by course."""
 

@@ -169,6 +169,12 @@ export const REASONS = {
   CERTIFICATE_REFUSED: { number: 71, code: "UNAUTHENTICATED", kind: "input.permission" },
   /** A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is. */
   QUOTA_EXCEEDED: { number: 72, code: "RESOURCE_EXHAUSTED", kind: "input.budget" },
+  /** The caller sends requests to the HTTP gateway faster than it allows, or has too many streams open there. */
+  TOO_MANY_REQUESTS: { number: 87, code: "RESOURCE_EXHAUSTED", kind: "infrastructure.rate_limit" },
+  /** A page of another site has made the browser send the request. */
+  CROSS_SITE_REQUEST: { number: 88, code: "PERMISSION_DENIED", kind: "input.permission" },
+  /** The link was used before, has expired, was revoked, or never existed. */
+  LINK_REFUSED: { number: 89, code: "NOT_FOUND", kind: "input.not_found" },
 } as const;
 
 /** A reason of the contract. */

@@ -72,6 +72,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "List the open questions of all runs, those that expire first at the top; with --answer, answer them.",
         ),
         "respond": ("respond:respond", "Answer a question of a run; `archon inbox` lists the questions of all runs."),
+        "share": ("share:share", "Print a read-only link to a run, or revoke one."),
         "pause": ("pause:pause", "Pause a run until `archon resume`."),
         "resume": ("resume:resume", "Resume a paused run."),
         "rerun": (

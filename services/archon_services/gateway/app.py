@@ -31,15 +31,25 @@ from archon_services.gateway.identity.visitors import Visitors
 from archon_services.gateway.limits.rates import Rates
 from archon_services.gateway.limits.streams import Streams
 from archon_services.gateway.login.room import login_room
+from archon_services.gateway.openapi.room import openapi_room
 from archon_services.gateway.optional_rooms import optional_rooms
 from archon_services.gateway.room import Gateway, Room
 from archon_services.gateway.serving import serving
 from archon_services.gateway.settings import GatewaySettings
+from archon_services.gateway.shares.room import shares_room
 from archon_services.gateway.upstream import Upstream
 
 _log = logging.getLogger(__name__)
 
-ROOMS: Final[tuple[Room, ...]] = (health_room, login_room, events_room, connect_room, *optional_rooms())
+ROOMS: Final[tuple[Room, ...]] = (
+    health_room,
+    openapi_room,
+    login_room,
+    events_room,
+    shares_room,
+    *optional_rooms(),
+    connect_room,
+)
 """The parts of the gateway, in the order in which their routes are tried."""
 
 _RPC_HEADERS: Final = (
@@ -53,7 +63,7 @@ _RPC_HEADERS: Final = (
     "x-user-agent",
 )
 _RPC_ANSWERS: Final = ("grpc-status", "grpc-message", "grpc-status-details-bin", "retry-after")
-"""What pages of other origins may send and read: https://connectrpc.com/docs/cors."""
+"""Headers that pages of other origins may send and read: https://connectrpc.com/docs/cors."""
 
 
 @asynccontextmanager
@@ -78,9 +88,13 @@ async def gateway_app(settings: GatewaySettings, rooms: tuple[Room, ...] = ROOMS
         routes: list[BaseRoute] = []
         for room in rooms:
             routes += await stack.enter_async_context(room(gateway))
-        yield await stack.enter_async_context(
-            serving(_application(routes, gateway, addresses), settings.host, settings.port)
-        )
+        application = _application(routes, gateway, addresses)
+        address = await stack.enter_async_context(serving(application, settings.host, settings.port))
+        try:
+            yield address
+        finally:
+            for stop in gateway.on_stop:
+                stop()
 
 
 def _application(routes: Sequence[BaseRoute], gateway: Gateway, addresses: Addresses) -> ASGIApp:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -29,10 +29,11 @@ class TimedProtocol(H11Protocol):
             self._reading = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
-            self._reading = _cancelled(self._reading)
+            self._reading = _cancel(self._reading)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._reading, self._writing = _cancelled(self._reading), _cancelled(self._writing)
+        _cancel(self._reading)
+        _cancel(self._writing)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -42,9 +43,11 @@ class TimedProtocol(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._writing = _cancelled(self._writing)
+        self._writing = _cancel(self._writing)
 
 
-def _cancelled(timer: Any) -> None:
+def _cancel(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+    """Cancels a timer. Returns None, for the variable that had it."""
     if timer is not None:
         timer.cancel()
+    return None

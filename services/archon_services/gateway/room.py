@@ -1,4 +1,4 @@
-"""The seam of the HTTP gateway: what each room gets, and what it gives.
+"""The seam of the HTTP gateway: the parts that each room shares, and the routes that it adds.
 
 A room is a folder of this package with one function, an asynchronous context manager that yields routes and owns the
 background work behind them:
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.routing import BaseRoute
 
@@ -32,12 +32,14 @@ class Gateway:
     """The parts that rooms share.
 
     `visitors` says who makes a request. `upstream` has the services of the mesh: calls there carry the visitor's
-    credentials, or the gateway's own on behalf of an identity.
+    credentials, or the gateway's own on behalf of an identity. `on_stop` are called before the server stops, which
+    waits for requests in flight: a room ends its streams there.
     """
 
     settings: GatewaySettings
     visitors: Visitors
     upstream: Upstream
+    on_stop: list[Callable[[], None]] = field(default_factory=list)
 
 
 Room = Callable[[Gateway], AbstractAsyncContextManager[Sequence[BaseRoute]]]

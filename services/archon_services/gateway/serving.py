@@ -21,6 +21,9 @@ STOP_GRACE: Final = 2
 MAX_CONNECTIONS: Final = 4_000
 """Connections at a time; requests on further ones are answered with 503."""
 
+MAX_HEADERS: Final = 64 * 1024
+"""Bytes of the headers of a request: a session of a large token has four cookies."""
+
 BACKLOG: Final = 256
 """Connections that wait to be accepted."""
 
@@ -45,6 +48,7 @@ async def serving(application: ASGIApp, host: str, port: int) -> AsyncIterator[s
         lifespan="off",
         log_config=None,
         log_level="error",  # strangers cause warnings
+        h11_max_incomplete_event_size=MAX_HEADERS,
         limit_concurrency=MAX_CONNECTIONS,
         reset_contextvars=True,
         access_log=False,

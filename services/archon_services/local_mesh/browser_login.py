@@ -21,6 +21,12 @@ def login_address(home: Home, state: MeshState) -> str:
     return once(home, state, TokenIssuer(home).token(user(), lifetime=LIFETIME)) if address else ""
 
 
+def share_address(state: MeshState) -> str:
+    """Returns the address of the HTTP gateway; empty if the mesh runs none."""
+    address = state.address(GATEWAY)
+    return f"http://{address}" if address else ""
+
+
 def once(home: Home, state: MeshState, token: str) -> str:
     """Returns an address that logs a browser in with a token, once and within minutes; empty if the mesh runs no HTTP
     gateway."""

@@ -47,8 +47,9 @@ of the supervisor. Tasks that take longer are given back."""
 class ProcessSpec:
     """One process.
 
-    `kind` is etcd, jaeger, service, gateway or agent; `address` is empty if the process picks its own port, which is then in its
-    ready file, and `unix:PATH` on a socket; processes with the lowest `rank` are stopped first; `role` is an agent's.
+    `kind` is etcd, jaeger, service, gateway or agent; `address` is empty if the process picks its own port, which is
+    then in its ready file, and `unix:PATH` on a socket; processes with the lowest `rank` are stopped first; `role` is
+    an agent's.
     """
 
     name: str

@@ -17,6 +17,7 @@ from archon.principal import Kind, Principal
 from archon.private_files import private_folder
 from archon.security.keys import KeySet, SigningKey, key_set_text
 from archon.security.tokens import Audience, sign
+from archon_services.gateway.identity.share_link import link_principal
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.private_replace import replace_file
 
@@ -102,6 +103,10 @@ class TokenIssuer:
         """Returns a token for a caller, which is valid for `lifetime` seconds."""
         now = self._now()
         return sign(self.key, replace(principal, expires=now + lifetime), audience, now=now)
+
+    def share(self, run_id: str, tenant: str, *, lifetime: float) -> str:
+        """Returns the token of a read-only link to a run, which is valid for `lifetime` seconds."""
+        return self.token(link_principal(run_id, user().name, tenant, 0.0), "shares", lifetime=lifetime)
 
     def write(self, file: Path, callers: Mapping[Audience, Principal]) -> None:
         """Writes the tokens of a caller to a file, one for each audience, unless it has some that are young and of this

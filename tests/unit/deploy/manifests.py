@@ -14,16 +14,21 @@ ROOT: Final = Path(__file__).resolve().parents[3]
 BASE: Final = ROOT / "deploy" / "kustomize" / "base"
 DOCKERFILE: Final = ROOT / "deploy" / "Dockerfile"
 
-_schemas: Any = import_module("kubernetes_validate")  # it has no types
-Invalid: type[Exception] = _schemas.ValidationError
-
 Manifest = dict[str, Any]
+
+
+class Invalid(Exception):
+    """The schema refuses a manifest."""
 
 
 def validate(manifest: Manifest, version: str) -> None:
     """Checks a manifest against the schema of its kind in a version of Kubernetes. Raises Invalid, for unknown fields
     too."""
-    _schemas.validate(manifest, version, strict=True)
+    schemas: Any = import_module("kubernetes_validate")  # it has no types, and its import takes a second
+    try:
+        schemas.validate(manifest, version, strict=True)
+    except schemas.ValidationError as error:
+        raise Invalid(str(error)) from error
 
 
 def kustomization() -> Manifest:

@@ -22,6 +22,7 @@ from archon_services.cli.command_table import COMMANDS, load_command
 from archon_services.common import variables
 from archon_services.common.settings import ServiceSettings
 from archon_services.common.variables import VARIABLES
+from archon_services.gateway.settings import GatewaySettings
 from archon_services.memory.settings import MemorySettings
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry.settings import RegistrySettings
@@ -112,6 +113,7 @@ def _sections() -> dict[str, tuple[str, list[Row]]]:
             ("Registry", "`python -m archon_services.registry`", RegistrySettings),
             ("Memory service", "`python -m archon_services.memory`", MemorySettings),
             ("Orchestrator", "`python -m archon_services.orchestrator`", OrchestratorSettings),
+            ("HTTP gateway", "`python -m archon_services.gateway`", GatewaySettings),
         )
     }
     roles_rows = _fields(AgentServiceSettings, common) + _others(variables.ROLES)

@@ -32,6 +32,8 @@ class Play:
         self.id = f"c{number:04}x"
         self.names: dict[str, Any] = {"id": self.id, "run": f"{self.id}-run", "role": f"{self.id}-role"}
         self.began = time.monotonic()
+        self.since = self.began
+        """When the step before this one began."""
         self._seen = 0
         """Calls of the registry that a step has taken."""
         self._registry_taken: set[int] = set()
@@ -41,11 +43,13 @@ class Play:
         for number, step in enumerate(self.case.scenario.steps, 1):
             if step.get("only", self.case.transport) not in (self.case.transport, self.case.security):
                 continue
+            began = time.monotonic()
             try:
                 await self.step(step)
             except (ScenarioFailed, ArchonError, ValueError, KeyError, TypeError) as error:
                 text = str(error) if isinstance(error, ScenarioFailed) else f"{type(error).__name__}: {error}"
                 raise ScenarioFailed(f"step {number}, {shown(step, 400)}: {text}") from error
+            self.since = began
         await self.at_end()
 
     async def step(self, step: Mapping[str, Any]) -> None:
@@ -62,7 +66,8 @@ class Play:
     # Waiting
 
     def window(self, step: Mapping[str, Any]) -> tuple[float, float]:
-        """The seconds before which nothing may come, and those within which it must."""
+        """Returns the seconds before which nothing may come, and those within which it must. The first are counted from
+        `since`: a subject may answer a step before the runner, which may be late, has begun the next one."""
         within = step.get("within", WITHIN)
         earliest, latest = within if isinstance(within, list) else (0.0, within)
         return float(earliest), float(latest) * self.pace
@@ -97,13 +102,12 @@ class Play:
     async def do_exit(self, pattern: Any, step: Mapping[str, Any]) -> None:
         assert self.bench.subject is not None
         earliest, latest = self.window(step)
-        began = time.monotonic()
         try:
             async with asyncio.timeout(latest):
                 code = await self.bench.subject.exited()
         except TimeoutError:
             raise ScenarioFailed(f"the subject has not ended within {latest:g} s; {self.bench.subject.log()}") from None
-        if time.monotonic() - began < earliest:
+        if time.monotonic() - self.since < earliest:
             raise ScenarioFailed(f"the subject has ended before {earliest:g} s")
         if why := fault(pattern, code, self.names):
             raise ScenarioFailed(f"the exit code {why}")
@@ -146,7 +150,6 @@ class Play:
     async def _registry_call(self, methods: tuple[str, ...], patterns: Any, step: Mapping[str, Any]) -> None:
         registry = self.bench.registry
         earliest, latest = self.window(step)
-        began = time.monotonic()
         why = ""
 
         def found() -> bool:
@@ -157,7 +160,7 @@ class Play:
                 if why := call_fault(call, patterns, self.names):
                     continue
                 self._registry_taken.add(number)
-                if earliest and call.at - began < earliest:
+                if earliest and call.at - self.since < earliest:
                     why = f"it came before {earliest:g} s"
                     continue
                 return True

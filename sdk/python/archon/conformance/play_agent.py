@@ -107,10 +107,9 @@ class AgentPlay(AgentCalls):
         """The agent ends the stream: with OK if the pattern is `OK`, or with an error."""
         stream = self.stream(step)
         earliest, latest = self.window(step)
-        began = time.monotonic()
         if not await self.until(lambda: stream.over, lambda: self._changed(stream), latest):
             raise ScenarioFailed(f"the stream has not ended within {latest:g} s; {self.came(stream)}")
-        if time.monotonic() - began < earliest:
+        if time.monotonic() - self.since < earliest:
             raise ScenarioFailed(f"the stream has ended before {earliest:g} s")
         if self.bench.attached:
             return  # a client has no status to end a stream with
@@ -221,7 +220,6 @@ class AgentPlay(AgentCalls):
     async def _expect_one(self, pattern: Mapping[str, Any], step: Mapping[str, Any]) -> Received | None:
         stream = self.stream(step)
         earliest, latest = self.window(step)
-        began = time.monotonic()
         hit: list[Received] = []
         seen = 0
 
@@ -241,8 +239,8 @@ class AgentPlay(AgentCalls):
         if not hit:
             nearest = self._nearest(pattern, stream)
             raise ScenarioFailed(f"no such frame within {latest:g} s; {nearest}{self.came(stream)}")
-        if earliest and hit[0].at - began < earliest:
-            raise ScenarioFailed(f"it came after {hit[0].at - began:.2f} s, before {earliest:g} s")
+        if earliest and hit[0].at - self.since < earliest:
+            raise ScenarioFailed(f"it came after {hit[0].at - self.since:.2f} s, before {earliest:g} s")
         return hit[0]
 
     def _nearest(self, pattern: Mapping[str, Any], stream: Stream) -> str:

@@ -51,7 +51,6 @@ class ClientPlay(Play):
         pattern = dict(value)
         wanted = f"{self.id}-{pattern.pop('id', 'a')}"
         earliest, latest = self.window(step)
-        began = time.monotonic()
         why = ""
 
         def found() -> bool:
@@ -72,7 +71,7 @@ class ClientPlay(Play):
             raise ScenarioFailed(f"no line about it within {latest:g} s; {self._lines(wanted)}; {self._calls()}")
         if why:
             raise ScenarioFailed(f"{why}; {self._lines(wanted)}; {self._calls()}")
-        if time.monotonic() - began < earliest:
+        if time.monotonic() - self.since < earliest:
             raise ScenarioFailed(f"the line came before {earliest:g} s")
 
     def _lines(self, wanted: str) -> str:
@@ -87,7 +86,6 @@ class ClientPlay(Play):
         method = value["method"]
         service = self._service_of(method, value)
         earliest, latest = self.window(step)
-        began = time.monotonic()
         why = ""
         hit: list[Call] = []
 
@@ -110,7 +108,7 @@ class ClientPlay(Play):
         if not await self.until(found, changed, latest):
             raise ScenarioFailed(f"no call {method} within {latest:g} s; {why}; {self._calls()}; {self._own_lines()}")
         call = hit[0]
-        if earliest and call.at - began < earliest:
+        if earliest and call.at - self.since < earliest:
             raise ScenarioFailed(f"{method} was called before {earliest:g} s")
         self._last = value.get("as", method)
         self._named[self._last] = service, call

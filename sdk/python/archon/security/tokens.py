@@ -18,8 +18,9 @@ from archon.principal import DEFAULT_TENANT, TENANT, Kind, Principal
 if TYPE_CHECKING:
     from archon.security.keys import KeySet, SigningKey
 
-Audience = Literal["services", "agents"]
-"""The servers that accept a token. An agent that others registered gets no token that a service would accept."""
+Audience = Literal["services", "agents", "shares"]
+"""The servers that accept a token. An agent that others registered gets no token that a service would accept. `shares`
+are links of the HTTP gateway, which no RPC accepts."""
 
 MAX_TOKEN: Final = 8_192
 """Characters of a token."""

@@ -21,11 +21,12 @@ _PROXIES: Final = ("http_proxy", "https_proxy", "grpc_proxy", "all_proxy")
 def all_settings() -> tuple[type[ServiceSettings], ...]:
     """Returns the settings classes of all services."""
     from archon_services.agents.settings import AgentServiceSettings
+    from archon_services.gateway.settings import GatewaySettings
     from archon_services.memory.settings import MemorySettings
     from archon_services.orchestrator.settings import OrchestratorSettings
     from archon_services.registry.settings import RegistrySettings
 
-    return (RegistrySettings, MemorySettings, OrchestratorSettings, AgentServiceSettings)
+    return (RegistrySettings, MemorySettings, OrchestratorSettings, GatewaySettings, AgentServiceSettings)
 
 
 def known_variables() -> set[str]:

@@ -85,7 +85,7 @@ def issue(
         raise CliError(
             f"invalid tenant {tenant!r}", hint="Use up to 63 letters, digits and dashes, no dash first.", code=USAGE
         )
-    lifetime = _seconds(expires)
+    lifetime = lifetime_of(expires)
     issuer = TokenIssuer(find_home())
     audiences: list[Audience] = ["services", "agents"]
     if roles:
@@ -183,7 +183,8 @@ def rotate() -> None:
     print("The mesh has a new key. Tokens that were issued before are refused.")
 
 
-def _seconds(text: str) -> float:
+def lifetime_of(text: str) -> float:
+    """Returns the seconds of a time such as 12h. Raises CliError."""
     match = _LIFETIME.fullmatch(text)
     seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
     if not 0 < seconds <= _LONGEST:

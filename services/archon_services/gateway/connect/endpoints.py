@@ -27,7 +27,7 @@ DEFAULT_SECONDS: Final = 30.0
 Context = RequestContext[Any, Any]
 
 
-def endpoints(gateway: Gateway) -> Mapping[str, Endpoint[Any, Any]]:
+def endpoints(gateway: Gateway) -> Mapping[str, Any]:
     """Returns the endpoints of all services that the gateway reaches, by their paths."""
     reached = frozenset(gateway.upstream.services)
     return {
@@ -37,7 +37,7 @@ def endpoints(gateway: Gateway) -> Mapping[str, Endpoint[Any, Any]]:
     }
 
 
-def _endpoint(gateway: Gateway, rpc: Rpc) -> Endpoint[Any, Any]:
+def _endpoint(gateway: Gateway, rpc: Rpc) -> Any:
     method = MethodInfo(
         name=rpc.name,
         service_name=rpc.service,

@@ -39,5 +39,7 @@ def fault_of(rpc: Rpc | None, name: str, method: str, given: str) -> tuple[int, 
         return 415, InvalidArgument(f"{rpc.name} answers with a stream: send {' or '.join(STREAMS)}, or GRPC-Web")
     if given not in ANY or (given in STREAMS and not rpc.server_streaming):
         allowed = (*STREAMS, *GRPC_WEB) if rpc.server_streaming else (*UNARY, *GRPC_WEB)
-        return 415, InvalidArgument(f"{rpc.name} takes no content type {given[:60]!r}: send one of {', '.join(allowed)}")
+        return 415, InvalidArgument(
+            f"{rpc.name} takes no content type {given[:60]!r}: send one of {', '.join(allowed)}"
+        )
     return None

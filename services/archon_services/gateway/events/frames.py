@@ -19,7 +19,7 @@ FIRST: Final = b"retry: 2000\n\n"
 """Has a client wait 2 s before it connects again."""
 
 END: Final = b"event: end\ndata: {}\n\n"
-"""No further event comes: the client closes the stream, or is told so when it connects again."""
+"""No further event comes: the client closes the stream, or gets 204 when it connects again."""
 
 _MAX_NUMBER: Final = 2**63 - 1
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Final, Generic, TypeVar
 
-from archon.errors import ResourceExhausted
+from archon.errors import ResourceExhausted, Unavailable
 from archon_services.common.byte_budget import ByteBudget
 from archon_services.gateway.events.topic import Topic
 
@@ -72,8 +72,14 @@ class Hub(Generic[T]):
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
+    def end(self) -> None:
+        """Ends the streams of all viewers, who connect again elsewhere."""
+        for topic in self._topics.values():
+            topic.end(Unavailable("the HTTP gateway is stopping", retry_delay=1.0))
+
     async def close(self) -> None:
         """Ends all topics."""
+        self.end()
         for key in list(self._topics):
             self._drop(key)
         await asyncio.gather(*self._closing)

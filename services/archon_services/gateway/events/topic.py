@@ -59,8 +59,7 @@ class Topic:
         self._loop.start()
 
     async def close(self) -> None:
-        """Ends the watch, and lets all viewers go."""
-        self.end(Unavailable("the HTTP gateway is stopping", retry_delay=1.0))
+        """Ends the watch."""
         await self._loop.close()
         self._budget.give(self._bytes)
         self._bytes = 0

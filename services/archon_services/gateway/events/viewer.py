@@ -1,4 +1,4 @@
-"""What one viewer of a topic gets: frames from its position on, heartbeats, and the end."""
+"""The stream of one viewer of a topic: frames from its position on, heartbeats, and the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def settled(topic: Topic) -> None:
 
 
 async def frames_from(topic: Topic, position: int, check: Callable[[], None]) -> AsyncIterator[bytes]:
-    """Yields what a viewer is sent from a position on. `check` raises if its credentials are not valid any more. Ends
+    """Yields the stream of a viewer from a position on. `check` raises if its credentials are not valid any more. Ends
     without a word if the viewer is too slow: it connects again, with the number of its last event."""
     silent = 0
     while True:

@@ -14,10 +14,10 @@ _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Addresses:
-    """What a request may name as its host, and which pages may send it.
+    """The names of hosts that a request may have, and the pages that may send it.
 
     A page elsewhere can have a browser send requests to a server on the user's machine, also under a name of its own
-    that resolves to it (DNS rebinding). Raises InvalidArgument if an origin is none.
+    that resolves to it (DNS rebinding). Raises InvalidArgument for an invalid origin.
     """
 
     def __init__(self, settings: GatewaySettings) -> None:
@@ -35,7 +35,7 @@ class Addresses:
     def check_host(self, host: str) -> None:
         """Raises PermissionDenied if the gateway does not serve under the name in the header Host."""
         host = host.lower()
-        name = urlsplit(f"//{host}").hostname or ""
+        name = _name(host)
         if self._public_host and host == self._public_host:
             return
         if self._listens_on_loopback and is_loopback(name):
@@ -63,6 +63,14 @@ class Addresses:
                 "a page of another site has sent this request: call with a token, or add its origin to ARCHON_ORIGINS",
                 metadata={"origin": (origin or "")[:200]},
             )
+
+
+def _name(host: str) -> str:
+    """Returns the name or the address in a header Host, without its port; empty if it has none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:  # half of an address of IPv6
+        return ""
 
 
 def _origin(text: str) -> str:

@@ -25,6 +25,8 @@ class HeldBody:
         self._budget, self._seconds = budget, seconds
         self._held = 0
         self._pieces: list[bytes] = []
+        self.complete = False
+        """Whether all of it was read."""
 
     async def read(self, receive: Receive) -> None:
         """Reads all of it. Raises DeadlineExceeded, MessageTooLarge, OperationCancelled if the client goes away, and
@@ -37,6 +39,7 @@ class HeldBody:
                         raise OperationCancelled("the client has closed the connection")
                     self._add(message.get("body", b""))
                     if not message.get("more_body", False):
+                        self.complete = True
                         return
         except TimeoutError:
             raise DeadlineExceeded(f"the body of the request did not arrive within {self._seconds:g} s") from None
@@ -51,7 +54,7 @@ class HeldBody:
         self._pieces.append(piece)
 
     def replay(self, receive: Receive) -> Receive:
-        """Returns a source that has the body first, and then what comes from the client."""
+        """Returns a source that has the body first, and then further messages of the client."""
         body: list[bytes] | None = self._pieces
 
         async def replayed() -> Message:

@@ -39,6 +39,7 @@ class Guard:
         if scope["type"] != "http":
             return
         started = False
+        body = HeldBody(self._budget, self._seconds)
 
         async def hardened(message: Message) -> None:
             nonlocal started
@@ -46,11 +47,12 @@ class Guard:
                 started = True
                 headers = MutableHeaders(raw=message["headers"])
                 harden(headers, secure=self._addresses.secure)
+                if not body.complete:
+                    headers["connection"] = "close"  # the rest of it is not read
                 if message["status"] == HTTPStatus.UNAUTHORIZED:
                     headers["www-authenticate"] = 'Bearer realm="archon"'
             await send(message)
 
-        body = HeldBody(self._budget, self._seconds)
         try:
             self._check(scope)
             await body.read(receive)
@@ -71,6 +73,8 @@ class Guard:
         headers = Headers(raw=scope["headers"])
         if len(headers.getlist("authorization")) > 1 or len(headers.getlist("host")) > 1:
             raise InvalidArgument("the request has a header twice that it may have once")
+        if "content-length" in headers and "transfer-encoding" in headers:
+            raise InvalidArgument("the request gives the size of its body twice")
         if scope["path"] != "/healthz":  # a probe names the address of the pod
             self._addresses.check_host(headers.get("host", ""))
         self._addresses.check_source(scope["method"], headers, has_session=self._has_session(headers))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet
 
 MAX_KEYS: Final = 4
-"""Keys of a file: the first seals, and all of them open what was sealed before."""
+"""Keys of a file: the first seals, and all of them open texts that were sealed before."""
 
 
 class Sealer:

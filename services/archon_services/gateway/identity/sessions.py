@@ -27,7 +27,7 @@ _PURPOSE: Final = "session"
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A login of a browser. `token` is what its calls present; `expires` is in wall seconds."""
+    """A login of a browser. `token` goes with its calls; `expires` is in wall seconds."""
 
     token: str
     expires: float
@@ -36,7 +36,7 @@ class Session:
 class Sessions:
     """Reads and writes the cookies of sessions. `secure` says whether browsers reach the gateway by https.
 
-    Cookies of one host are sent to all of its ports: `label` keeps those of several meshes on a machine apart.
+    Cookies of one host are sent to all of its ports: `label` keeps the cookies of several meshes on a machine apart.
     """
 
     def __init__(self, sealer: Sealer, *, secure: bool, label: str = "") -> None:
@@ -77,6 +77,4 @@ class Sessions:
         return f"{self.name}_{number}" if number else self.name
 
     def _set(self, response: Response, name: str, value: str, seconds: int) -> None:
-        response.set_cookie(
-            name, value, max_age=seconds, path="/", secure=self._secure, httponly=True, samesite="lax"
-        )
+        response.set_cookie(name, value, max_age=seconds, path="/", secure=self._secure, httponly=True, samesite="lax")

@@ -45,7 +45,7 @@ class Visitors:
         self.sessions = sessions
 
     def of(self, headers: Mapping[str, str], rpc: str) -> Visitor:
-        """Returns who makes a request with these headers, whose effect is that of `rpc`, such as
+        """Returns who makes a request with these headers, as for a call of `rpc`, such as
         `/archon.api.orchestrator.v1.OrchestratorService/GetRun`. Raises Unauthenticated, PermissionDenied,
         TooManyRequests, and Unavailable if the keys are not known yet."""
         metadata = [(key, value[:_MAX_HEADER]) for key in _FORWARDED if (value := headers.get(key)) is not None]
@@ -55,8 +55,12 @@ class Visitors:
         if authorization is not None:
             metadata.append((_AUTHORIZATION, authorization))
         visitor = Visitor(self._authenticator.caller(rpc, metadata, _no_certificate), tuple(metadata))
-        self._rates.admit(visitor.key)
+        self.admit(visitor)
         return visitor
+
+    def admit(self, visitor: Visitor) -> None:
+        """Counts a request of a visitor. Raises TooManyRequests."""
+        self._rates.admit(visitor.key)
 
     def check(self, visitor: Visitor) -> None:
         """Raises TokenExpired or TokenRevoked if the credentials of a stream in progress are not valid any more."""

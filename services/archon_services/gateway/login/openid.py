@@ -31,7 +31,7 @@ _PURPOSE: Final = "openid login"
 
 @dataclass(frozen=True, slots=True)
 class PendingLogin:
-    """What a login has to remember until the provider sends the browser back: a sealed cookie of the browser has it."""
+    """The state of a login until the provider sends the browser back: it is in a sealed cookie of the browser."""
 
     state: str
     nonce: str
@@ -40,7 +40,7 @@ class PendingLogin:
 
 
 class OpenIdLogin:
-    """Logins at one provider. `secret` is that of the client, empty for a public one."""
+    """Logins at one provider. `secret` is the client's, empty for a public one."""
 
     def __init__(self, settings: OpenIdSettings, sealer: Sealer, secret: str = "") -> None:
         self._settings, self._sealer, self._secret = settings, sealer, secret

@@ -18,6 +18,9 @@ PRIOR_TASKS: Final = 5.0
 """Attempts of the average of its role with which each instance begins: a new one is neutral, and a few failures say
 little."""
 
+LITTLE: Final = 0.05
+"""Successes and failures that the role has besides its own: its rate is above 0, and that of its only instance is the same."""
+
 STEPS_PER_OCTAVE: Final = 4
 """Steps of the factor between one value and its double: a difference of less than about 9 % does not count."""
 
@@ -27,8 +30,7 @@ def factor_of(instance: Tally | None, role: Tally | None) -> float:
     time of its role, within the bounds and in steps. 1 without a record."""
     if instance is None or role is None or instance.tasks <= 0 or role.tasks <= 0:
         return 1.0
-    # One more success and failure of the role keep both rates above 0.
-    expected = (role.completed + 1.0) / (role.tasks + 2.0)
+    expected = (role.completed + LITTLE) / (role.tasks + 2 * LITTLE)
     rate = (instance.completed + PRIOR_TASKS * expected) / (instance.tasks + PRIOR_TASKS)
     factor = expected / rate if rate > 0 else MOST_FACTOR
     if role.mean_seconds > 0 and instance.completed > 0:

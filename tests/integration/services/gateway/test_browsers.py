@@ -142,8 +142,8 @@ async def test_a_large_token_fits_in_several_cookies(served: GatewayMesh) -> Non
 
 async def test_a_name_that_resolves_to_this_machine_is_refused(served: GatewayMesh) -> None:
     async with served.http(OPERATOR) as http:
-        rebound = await http.get("/session", headers={"host": "evil.example"})
-        assert rebound.status_code == 403
+        for stranger in ("evil.example", "localhost.evil.example", "[::1", "127.0.0.1@evil.example", ""):
+            assert (await http.get("/session", headers={"host": stranger})).status_code == 403, stranger
         assert (await http.get("/session", headers={"host": f"localhost:{http.base_url.port}"})).status_code == 200
 
 

@@ -9,12 +9,12 @@ import struct
 from typing import Any
 
 import pytest
+from google.rpc import error_details_pb2, status_pb2
 
 from archon import status
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.security.policy import POLICY
 from archon_services.gateway.connect.descriptors import all_rpcs
-from google.rpc import error_details_pb2, status_pb2
 from tests.fixtures.http_gateway import OPERATOR, ORCHESTRATOR, REGISTRY, STRANGER, VIEWER, GatewayMesh
 
 
@@ -112,7 +112,14 @@ async def test_grpc_web_has_messages_and_trailers(served: GatewayMesh) -> None:
     (_, message), (flags, trailers) = _envelopes(good.content)
     pb.ListRunsResponse.FromString(message)
     assert (flags, b"grpc-status: 0" in trailers.lower()) == (0x80, True)
-    fields = {**bad.headers, **dict(line.split(": ", 1) for line in _envelopes(bad.content)[-1][1].decode().split("\r\n") if line)} if bad.content else dict(bad.headers)
+    fields = (
+        {
+            **bad.headers,
+            **dict(line.split(": ", 1) for line in _envelopes(bad.content)[-1][1].decode().split("\r\n") if line),
+        }
+        if bad.content
+        else dict(bad.headers)
+    )
     packed = {name.lower(): value for name, value in fields.items()}["grpc-status-details-bin"]
     found = status_pb2.Status.FromString(base64.b64decode(packed + "=" * (-len(packed) % 4)))
     assert status.from_status(found).reason == "UNKNOWN_RUN"
@@ -120,7 +127,7 @@ async def test_grpc_web_has_messages_and_trailers(served: GatewayMesh) -> None:
 
 async def test_a_timeout_of_the_caller_ends_the_call_below(served: GatewayMesh) -> None:
     async with served.http(OPERATOR) as http:
-        body = {"goal": [{"text": "x"}], "roles": ["nobody-serves-this"], "wait": "60s"}
+        body = {"goal": [{"text": "x"}], "roles": ["served-by-none"], "wait": "60s"}
         answer = await http.post(f"{ORCHESTRATOR}/SubmitRun", json=body, headers={"connect-timeout-ms": "300"})
     assert answer.json()["code"] in ("deadline_exceeded", "not_found")
 

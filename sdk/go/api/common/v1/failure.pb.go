@@ -179,6 +179,12 @@ const (
 	// A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and
 	// metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is.
 	ErrorReason_ERROR_REASON_QUOTA_EXCEEDED ErrorReason = 72
+	// The caller sends requests to the HTTP gateway faster than it allows, or has too many streams open there.
+	ErrorReason_ERROR_REASON_TOO_MANY_REQUESTS ErrorReason = 87
+	// A page of another site has made the browser send the request.
+	ErrorReason_ERROR_REASON_CROSS_SITE_REQUEST ErrorReason = 88
+	// The link was used before, has expired, was revoked, or never existed.
+	ErrorReason_ERROR_REASON_LINK_REFUSED ErrorReason = 89
 )
 
 // Enum value maps for ErrorReason.
@@ -257,6 +263,9 @@ var (
 		70: "ERROR_REASON_TOKEN_REVOKED",
 		71: "ERROR_REASON_CERTIFICATE_REFUSED",
 		72: "ERROR_REASON_QUOTA_EXCEEDED",
+		87: "ERROR_REASON_TOO_MANY_REQUESTS",
+		88: "ERROR_REASON_CROSS_SITE_REQUEST",
+		89: "ERROR_REASON_LINK_REFUSED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":            0,
@@ -332,6 +341,9 @@ var (
 		"ERROR_REASON_TOKEN_REVOKED":          70,
 		"ERROR_REASON_CERTIFICATE_REFUSED":    71,
 		"ERROR_REASON_QUOTA_EXCEEDED":         72,
+		"ERROR_REASON_TOO_MANY_REQUESTS":      87,
+		"ERROR_REASON_CROSS_SITE_REQUEST":     88,
+		"ERROR_REASON_LINK_REFUSED":           89,
 	}
 )
 
@@ -768,7 +780,7 @@ const file_archon_api_common_v1_failure_proto_rawDesc = "" +
 	"\x04kind\x18\v \x01(\tR\x04kind\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\xd8\x12\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\xc0\x13\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ERROR_REASON_UNKNOWN\x10\x01\x12!\n" +
@@ -843,7 +855,10 @@ const file_archon_api_common_v1_failure_proto_rawDesc = "" +
 	"\x1aERROR_REASON_TOKEN_EXPIRED\x10E\x12\x1e\n" +
 	"\x1aERROR_REASON_TOKEN_REVOKED\x10F\x12$\n" +
 	" ERROR_REASON_CERTIFICATE_REFUSED\x10G\x12\x1f\n" +
-	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10H*\xf0\x01\n" +
+	"\x1bERROR_REASON_QUOTA_EXCEEDED\x10H\x12\"\n" +
+	"\x1eERROR_REASON_TOO_MANY_REQUESTS\x10W\x12#\n" +
+	"\x1fERROR_REASON_CROSS_SITE_REQUEST\x10X\x12\x1d\n" +
+	"\x19ERROR_REASON_LINK_REFUSED\x10Y*\xf0\x01\n" +
 	"\fFailureClass\x12\x1d\n" +
 	"\x19FAILURE_CLASS_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13FAILURE_CLASS_MODEL\x10\x01\x12\x16\n" +

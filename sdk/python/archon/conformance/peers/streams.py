@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -35,7 +36,7 @@ class Received:
 
 
 @dataclass
-class Stream:
+class Stream(ABC):
     """One stream. `frames` are all that came, in order; `error` is the status with which the agent ended it."""
 
     name: str
@@ -69,17 +70,17 @@ class Stream:
         self.over = True
         self.changed.set()
 
+    @abstractmethod
     async def send(self, message: bytes) -> None:
         """Sends the bytes of one message."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def half_close(self) -> None:
         """Ends the stream as an orchestrator that leaves does."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def break_off(self) -> None:
         """Breaks the stream as a connection that is lost does. Idempotent."""
-        raise NotImplementedError
 
 
 class DialledStream(Stream):
@@ -125,6 +126,8 @@ class AttachedStream(Stream):
         super().__init__(name)
         self._context = context
         self._outgoing: asyncio.Queue[bytes | None] = asyncio.Queue(10_000)
+        self._status = asyncio.Lock()
+        """Held around what starts or ends the call: gRPC loses a status that is sent beside the initial metadata."""
         self.is_broken = False
         self.headers = {key: text for key, text in context.invocation_metadata() or () if isinstance(text, str)}
 
@@ -135,7 +138,8 @@ class AttachedStream(Stream):
             while (message := await self._outgoing.get()) is not None:
                 yield message
             if self.is_broken:
-                await self._context.abort(grpc.StatusCode.UNAVAILABLE, "the connection is lost")
+                async with self._status:
+                    await self._context.abort(grpc.StatusCode.UNAVAILABLE, "the connection is lost")
         finally:
             self.is_cancelled = not self.over
             self.end()
@@ -144,7 +148,9 @@ class AttachedStream(Stream):
     async def _read(self, messages: AsyncIterator[bytes]) -> None:
         async for message in messages:
             if not self.sizes:
-                await self._context.send_initial_metadata(())  # the agent is registered
+                async with self._status:
+                    if not self.is_broken:
+                        await self._context.send_initial_metadata(())  # the agent is registered
             self.take_message(message)
         self.end()
         await self._outgoing.put(None)

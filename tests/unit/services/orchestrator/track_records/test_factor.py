@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from archon_services.orchestrator.track_records.factor import (
@@ -34,6 +34,8 @@ def test_without_a_record_the_factor_is_neutral() -> None:
 
 
 @given(st.floats(1, 1e4), st.floats(0, 1e4), st.floats(0.01, 1e3), st.integers(1, 50))
+@example(1, 7, 1.0, 1)
+@example(1, 1e4, 1.0, 1)
 def test_an_instance_that_is_like_its_role_is_neutral(done: float, failed: float, seconds: float, number: int) -> None:
     role = tally(done * number, failed * number, seconds)
     assert 0.84 < factor_of(tally(done, failed, seconds), role) < 1.2

@@ -184,6 +184,12 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and
     metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is.
     """
+    ERROR_REASON_TOO_MANY_REQUESTS: _ErrorReason.ValueType  # 87
+    """The caller sends requests to the HTTP gateway faster than it allows, or has too many streams open there."""
+    ERROR_REASON_CROSS_SITE_REQUEST: _ErrorReason.ValueType  # 88
+    """A page of another site has made the browser send the request."""
+    ERROR_REASON_LINK_REFUSED: _ErrorReason.ValueType  # 89
+    """The link was used before, has expired, was revoked, or never existed."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -348,6 +354,12 @@ ERROR_REASON_QUOTA_EXCEEDED: ErrorReason.ValueType  # 72
 """A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and
 metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is.
 """
+ERROR_REASON_TOO_MANY_REQUESTS: ErrorReason.ValueType  # 87
+"""The caller sends requests to the HTTP gateway faster than it allows, or has too many streams open there."""
+ERROR_REASON_CROSS_SITE_REQUEST: ErrorReason.ValueType  # 88
+"""A page of another site has made the browser send the request."""
+ERROR_REASON_LINK_REFUSED: ErrorReason.ValueType  # 89
+"""The link was used before, has expired, was revoked, or never existed."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

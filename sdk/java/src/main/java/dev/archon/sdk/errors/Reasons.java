@@ -226,6 +226,15 @@ public final class Reasons {
   /** A quota of the tenant or the identity is used up; metadata["quota"] names it, metadata["limit"] and metadata["used"] are its numbers, metadata["tenant"] and metadata["identity"] are whose it is. */
   public static final String QUOTA_EXCEEDED = "QUOTA_EXCEEDED";
 
+  /** The caller sends requests to the HTTP gateway faster than it allows, or has too many streams open there. */
+  public static final String TOO_MANY_REQUESTS = "TOO_MANY_REQUESTS";
+
+  /** A page of another site has made the browser send the request. */
+  public static final String CROSS_SITE_REQUEST = "CROSS_SITE_REQUEST";
+
+  /** The link was used before, has expired, was revoked, or never existed. */
+  public static final String LINK_REFUSED = "LINK_REFUSED";
+
   private static final Map<String, FailureKind> KINDS = new LinkedHashMap<>();
   private static final Map<String, Reason> REASONS = new LinkedHashMap<>();
   private static final Map<Integer, Reason> NUMBERS = new LinkedHashMap<>();
@@ -350,6 +359,9 @@ public final class Reasons {
     reason(TOKEN_REVOKED, 70, Status.Code.UNAUTHENTICATED, "input.permission");
     reason(CERTIFICATE_REFUSED, 71, Status.Code.UNAUTHENTICATED, "input.permission");
     reason(QUOTA_EXCEEDED, 72, Status.Code.RESOURCE_EXHAUSTED, "input.budget");
+    reason(TOO_MANY_REQUESTS, 87, Status.Code.RESOURCE_EXHAUSTED, "infrastructure.rate_limit");
+    reason(CROSS_SITE_REQUEST, 88, Status.Code.PERMISSION_DENIED, "input.permission");
+    reason(LINK_REFUSED, 89, Status.Code.NOT_FOUND, "input.not_found");
     KIND_OF_CODE.put(Status.Code.CANCELLED, "input.cancelled");
     KIND_OF_CODE.put(Status.Code.UNKNOWN, "infrastructure.fault");
     KIND_OF_CODE.put(Status.Code.INVALID_ARGUMENT, "input.invalid");

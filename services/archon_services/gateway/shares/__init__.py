@@ -1,0 +1,1 @@
+"""Read-only links to a run, for people without credentials of the mesh."""
