@@ -15,7 +15,9 @@ from archon.wire import JSON_TYPE
 from archon_services.common.a2a_parts import MESSAGE_ID, message_id_of, parts_from_a2a, parts_to_a2a
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-SIMPLE = st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
+SIMPLE = (
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
+)
 VALUES = st.recursive(SIMPLE, lambda each: st.lists(each, max_size=3) | st.dictionaries(TEXTS, each, max_size=3))
 
 

@@ -33,7 +33,9 @@ async def test_a_status_says_whether_it_is_tried_again(status: int, error: type[
             await Webhooks([f"127.0.0.1:{server.port}"]).post(server.url, {}, {})
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "::ffff:192.168.0.1", "100.64.0.1"])
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "10.1.2.3", "169.254.169.254", "::1", "::ffff:192.168.0.1", "100.64.0.1"]
+)
 async def test_a_name_of_a_private_address_is_refused(address: str) -> None:
     async def resolve(host: str, port: int) -> list[str]:
         return ["93.184.216.34", address]

@@ -43,7 +43,7 @@ async def test_a_role_is_described_by_its_registration(office: Office) -> None:
 async def test_a_host_header_does_not_get_into_a_card(office: Office) -> None:
     async with office.mesh.http() as http:
         named = await http.get(WELL_KNOWN, headers={"host": "localhost:1"})
-    assert [each["url"] for each in named.json()["supportedInterfaces"]][0] == f"{office.mesh.url}/a2a"
+    assert next(each["url"] for each in named.json()["supportedInterfaces"]) == f"{office.mesh.url}/a2a"
 
 
 async def test_an_unchanged_card_is_not_sent_again(office: Office) -> None:

@@ -11,8 +11,8 @@ from a2a.utils.errors import A2AError
 
 from archon.principal import Kind, Principal
 from archon.types.run_event import RunEvent
-from archon_services.gateway.a2a.events import TaskEvent, TaskEvents
 from archon_services.common.a2a_keys import DECISION
+from archon_services.gateway.a2a.events import TaskEvent, TaskEvents
 from tests.fixtures.a2a_mesh import BINDINGS, GRPC, HTTP_JSON, JSONRPC, calling, fold, state_of, text_of
 from tests.fixtures.http_gateway import OPERATOR, STRANGER, VIEWER
 from tests.integration.services.gateway.a2a.conftest import Office
