@@ -1,4 +1,4 @@
-"""A client of the protocol's own SDK calls a role of a mesh; and an A2A agent elsewhere is a role of one."""
+"""A client of the protocol's own SDK calls a role of a mesh."""
 
 from __future__ import annotations
 
@@ -9,11 +9,6 @@ from a2a.client import ClientConfig, ClientFactory
 from a2a.client.card_resolver import A2ACardResolver
 from a2a.client.client import ClientCallContext
 from a2a.types import Message, Part, Role, SendMessageRequest
-
-from archon import AgentServer
-from archon.agent import AgentSettings
-from archon_services.agents.a2a.handler import A2ARole
-from archon_services.agents.a2a.remote import RemoteAgent, RemoteOptions
 
 
 async def ask(url: str, token: str, text: str) -> str:
@@ -32,11 +27,3 @@ async def ask(url: str, token: str, text: str) -> str:
             for artifact in event.task.artifacts:
                 answer += "".join(part.text for part in artifact.parts)
         return answer
-
-
-async def guest(url: str, settings: AgentSettings) -> tuple[RemoteAgent, AgentServer]:
-    """A role whose tasks go to the agent at `url`: close the agent after the server."""
-    agent = RemoteAgent(RemoteOptions(url))
-    card = await agent.card()
-    server = AgentServer("guest", description=card.description, handler=A2ARole(agent).handle, settings=settings)
-    return agent, server

