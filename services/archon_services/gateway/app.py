@@ -42,8 +42,13 @@ from archon_services.gateway.upstream import Upstream
 _log = logging.getLogger(__name__)
 
 ROOMS: Final[tuple[Room, ...]] = (
-    *(health_room, openapi_room, login_room, events_room, shares_room, connect_room),
+    health_room,
+    openapi_room,
+    login_room,
+    events_room,
+    shares_room,
     *optional_rooms(),
+    connect_room,
 )
 """The parts of the gateway, in the order in which their routes are tried."""
 

@@ -29,6 +29,7 @@ from archon_mesh.node import Role, agent_from_role, agent_server
 from archon_mesh.testing import InProcessMesh, RecordedModel
 from archon_mesh.tools.mcp.serving.server import create_server
 from archon_mesh.workflows import load_workflow
+from tests.fixtures.http_gateway import gateway_mesh
 from tests.fixtures.media import PNG
 from tests.fixtures.recorded_calls import record_calls, write_run_file
 from tests.fixtures.waiting import eventually
@@ -63,6 +64,7 @@ TESTING = load_example("testing")
 MESSAGES = load_example("messages")
 SHARED_TOOLS = load_example("shared_tools")
 FEDERATION = load_example("federation")
+A2A = load_example("a2a")
 ATTACHED_MEMBER = load_example("attached_member")
 EVALS = load_example("evals")
 PLAYGROUND = load_example("playground")
@@ -198,6 +200,12 @@ async def test_the_example_of_federation_gives_its_answer(tmp_path: Path) -> Non
     assert await FEDERATION.main(tmp_path) == "A story. The bridge was built in 1665."
 
 
+async def test_the_example_of_a2a_calls_a_role(tmp_path: Path) -> None:
+    async with gateway_mesh(tmp_path) as served:
+        url = f"{served.url}/a2a/roles/echo"
+        assert await A2A.ask(url, "", "hello") == "echo: hello"
+
+
 async def test_the_example_of_the_smallest_attaching_member_works(tmp_path: Path) -> None:
     async with InProcessMesh(tmp_path) as mesh:
         member = asyncio.create_task(ATTACHED_MEMBER.main(mesh.orchestrator.address))
@@ -317,6 +325,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("people", 3),
         ("messages", 4),
         ("federation", 1),
+        ("a2a", 1),
         ("attached-agents", 1),
         ("workflows", 4),
         ("testing-agents", 11),

@@ -144,7 +144,7 @@ class FoldedTask:
 
     @staticmethod
     def _parts(content: a2a_pb2.Artifact | a2a_pb2.Message) -> list[Part]:
-        """Returns parts, of which texts that came in pieces are one."""
+        """Returns parts: the pieces of a text are one part."""
         parts: list[Part] = []
         for part in parts_from_a2a(a2a_pb2.Message(parts=content.parts)):
             last = parts[-1] if parts else None

@@ -16,8 +16,8 @@ from archon_services.common.a2a_parts import parts_from_a2a, parts_to_a2a, plain
 
 
 async def answer_to(task: TaskContext, folded: FoldedTask) -> a2a_pb2.Message:
-    """Asks a person what the agent needs, and returns the message with the answer, without an id. Its question has the
-    same id in each attempt. Raises the errors of TaskContext.ask_question."""
+    """Asks a person for the input that the agent needs, and returns the message with the answer, without an id. Its
+    question has the same id in each attempt. Raises the errors of TaskContext.ask_question."""
     question = folded.question
     metadata: dict[str, Any] = plain(question.metadata) if question.HasField("metadata") else {}
     message = a2a_pb2.Message(role=a2a_pb2.Role.ROLE_USER, task_id=folded.task_id, context_id=folded.context_id)

@@ -19,10 +19,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from archon.errors import ArchonError
 from archon.wire import JSON_TYPE
+from archon_services.gateway.a2a.a2a_errors import GRPC_CONTEXT
 from archon_services.gateway.a2a.cards import CardPlace
 from archon_services.gateway.a2a.handler import CALLER, PLACE, REFUSED, ROLE
 from archon_services.gateway.a2a.mesh_access import MeshAccess
-from archon_services.gateway.a2a.refusals import GRPC_CONTEXT
 from archon_services.gateway.failures import failure_response
 
 PlaceOf = Callable[[Scope], CardPlace]

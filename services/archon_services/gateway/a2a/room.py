@@ -88,7 +88,7 @@ def _operations(mesh: MeshAccess, handler: MeshRequestHandler, cards: Cards) -> 
 
 
 class Cards:
-    """The agent cards, which callers without a token may read; the roles are those of the caller's tenant."""
+    """The agent cards, which callers without a token may read; they show the roles of the caller's tenant."""
 
     def __init__(self, mesh: MeshAccess, agents: AgentDirectory, key: CardKey, place: CardPlace) -> None:
         self._mesh = mesh

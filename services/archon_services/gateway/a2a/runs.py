@@ -85,7 +85,7 @@ class Wanted:
         return (not self.state or task_of(run).status.state == self.state) and changed_at(run) >= self.after
 
     def may_match(self, row: Run) -> bool:
-        """Whether a run of which only state and times are known may be one of them."""
+        """Whether a run may be one of them, by its times alone."""
         return not row.end_time or row.end_time >= self.after
 
 

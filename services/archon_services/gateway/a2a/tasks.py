@@ -114,7 +114,7 @@ def status_of(
 
 
 def artifact(task_id: str, role: str, step_id: str, parts: Sequence[Part]) -> a2a_pb2.Artifact:
-    """Returns an answer as an artifact, whose id is that of the task of the mesh which gave it."""
+    """Returns an answer as an artifact. Its id is the id of the task of the mesh which gave it."""
     name = f"{role} ({step_id})" if step_id else role
     return a2a_pb2.Artifact(artifact_id=task_id, name=name, parts=parts_to_a2a(parts) or [a2a_pb2.Part(text="")])
 

@@ -32,7 +32,7 @@ async def test_a_role_is_described_by_its_registration(office: Office) -> None:
     async with office.mesh.http() as http:
         card = (await http.get(f"/a2a/roles/clerk{WELL_KNOWN}")).json()
         mesh = (await http.get(WELL_KNOWN)).json()
-    assert (card["name"], card["description"]) == ("clerk", "Does what it is told")
+    assert (card["name"], card["description"]) == ("clerk", "Does its duty")
     assert [skill["id"] for skill in card["skills"]] == ["painting"]
     assert [skill["id"] for skill in mesh["skills"]] == ["clerk", "echo"]
     assert [each["protocolBinding"] for each in card["supportedInterfaces"]] == ["JSONRPC", "HTTP+JSON", "GRPC"]
@@ -43,7 +43,7 @@ async def test_a_role_is_described_by_its_registration(office: Office) -> None:
 async def test_a_host_header_does_not_get_into_a_card(office: Office) -> None:
     async with office.mesh.http() as http:
         named = await http.get(WELL_KNOWN, headers={"host": "localhost:1"})
-    assert [each["url"] for each in named.json()["supportedInterfaces"]][0] == f"{office.mesh.url}/a2a"
+    assert next(each["url"] for each in named.json()["supportedInterfaces"]) == f"{office.mesh.url}/a2a"
 
 
 async def test_an_unchanged_card_is_not_sent_again(office: Office) -> None:
@@ -55,7 +55,7 @@ async def test_an_unchanged_card_is_not_sent_again(office: Office) -> None:
 
 async def test_a_role_without_an_instance_has_no_card(office: Office) -> None:
     async with office.mesh.http() as http:
-        assert (await http.get(f"/a2a/roles/nobody{WELL_KNOWN}")).status_code == 404
+        assert (await http.get(f"/a2a/roles/unknown{WELL_KNOWN}")).status_code == 404
         assert (await http.get(f"/a2a/roles/Not%20a%20role{WELL_KNOWN}")).status_code == 404
         strangers = await http.get(f"/a2a/roles/clerk{WELL_KNOWN}", headers=office.mesh.headers(STRANGER))
         assert strangers.status_code == 404
@@ -67,6 +67,6 @@ async def test_the_extended_card_needs_a_token(office: Office, binding: str) -> 
     async with calling(office.mesh, OPERATOR, binding=binding) as caller:
         card = await caller.client.get_extended_agent_card(request, context=caller.context)
         assert card.name == "clerk" and card.signatures
-    async with calling(office.mesh, None, binding=binding) as nobody:
+    async with calling(office.mesh, None, binding=binding) as unknown:
         with pytest.raises((A2AError, Exception), match=r"401|token"):
-            await nobody.client.get_extended_agent_card(request, context=nobody.context)
+            await unknown.client.get_extended_agent_card(request, context=unknown.context)

@@ -11,8 +11,8 @@ from a2a.utils.errors import A2AError
 
 from archon.principal import Kind, Principal
 from archon.types.run_event import RunEvent
-from archon_services.gateway.a2a.events import TaskEvent, TaskEvents
 from archon_services.common.a2a_keys import DECISION
+from archon_services.gateway.a2a.events import TaskEvent, TaskEvents
 from tests.fixtures.a2a_mesh import BINDINGS, GRPC, HTTP_JSON, JSONRPC, calling, fold, state_of, text_of
 from tests.fixtures.http_gateway import OPERATOR, STRANGER, VIEWER
 from tests.integration.services.gateway.a2a.conftest import Office
@@ -161,9 +161,9 @@ async def test_the_mesh_itself_chooses_a_role(office: Office) -> None:
 async def test_callers_see_and_do_what_the_mesh_lets_them(office: Office, binding: str) -> None:
     async with calling(office.mesh, OPERATOR, binding=binding) as caller:
         task = await caller.send("paint")
-    async with calling(office.mesh, None, binding=binding) as nobody:
+    async with calling(office.mesh, None, binding=binding) as unknown:
         with pytest.raises(Exception, match=r"401|token"):
-            await nobody.get(task.id)
+            await unknown.get(task.id)
     async with calling(office.mesh, VIEWER, binding=binding) as viewer:
         assert (await viewer.get(task.id)).id == task.id
         with pytest.raises(Exception, match=r"403|may not call"):
