@@ -27,7 +27,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         ),
         "serve": (
             "serve:serve",
-            "Serve an agent from a YAML file or a Python program, another mesh, or an A2A agent, as a role of the mesh.",
+            "Serve an agent from a YAML or Python file, another mesh, or an A2A agent, as a role of the mesh.",
         ),
         "chat": ("chat:chat", "Chat with an agent."),
         "mcp": (

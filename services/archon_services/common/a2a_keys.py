@@ -49,7 +49,8 @@ def usage_from(values: object) -> Usage:
     """Returns the usage that another system states: whatever is no count is 0."""
     if not isinstance(values, dict):
         return Usage()
-    return Usage(**{name: max(0, count) for name in COUNTS if isinstance(count := values.get(name), int)})
+    counts: dict[str, Any] = {name: max(0, count) for name in COUNTS if isinstance(count := values.get(name), int)}
+    return Usage(**counts)
 
 
 def budget_values(budget: Budget) -> dict[str, int]:

@@ -25,6 +25,13 @@ class Variable:
 
 VARIABLES: Final = (
     Variable(
+        "ARCHON_A2A_KIT",
+        "path",
+        "",
+        (TESTS,),
+        "checkout of the compatibility kit of A2A, with its environment in .venv, which a slow test runs",
+    ),
+    Variable(
         "ARCHON_A2A_TOKEN",
         "text",
         "",

@@ -247,8 +247,8 @@ class AgentServer:
         return self._server.address if self._server is not None else ""
 
     async def reached(self, timeout: float = 10.0) -> None:
-        """Waits until an orchestrator has opened a session with this agent: from then on it places tasks here. `timeout`
-        is in seconds. Raises DeadlineExceeded."""
+        """Waits until an orchestrator has opened a session: from then on it places tasks here. `timeout` is in seconds.
+        Raises DeadlineExceeded."""
         try:
             async with asyncio.timeout(timeout):
                 await self._reached.wait()

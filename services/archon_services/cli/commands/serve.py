@@ -123,7 +123,7 @@ def serve(
     ] = False,
     registry: RegistryOption = "",
 ) -> None:
-    """Serve an agent from a YAML file or a Python program, another mesh, or an A2A agent, as a role of the mesh.
+    """Serve an agent from a YAML or Python file, another mesh, or an A2A agent, as a role of the mesh.
 
     A Python program is started with the addresses of registry and memory in ARCHON_REGISTRY and ARCHON_MEMORY. Ctrl-C
     drains the agent, and so does each restart of --reload: tasks in progress finish before it leaves the mesh.

@@ -9,6 +9,7 @@ from a2a.types import a2a_pb2
 from a2a.utils.errors import A2AError
 
 from archon_services.gateway.a2a import push_delivery
+from archon_services.gateway.a2a.push_store import MAX_CONFIGS
 from archon_services.testing.local_service import LocalService
 from tests.fixtures.a2a_mesh import GRPC, calling, state_of
 from tests.fixtures.http_gateway import OPERATOR, STRANGER, open_gateway
@@ -16,8 +17,8 @@ from tests.fixtures.waiting import eventually
 from tests.integration.services.gateway.a2a.conftest import Office
 
 
-def configured(office: Office, **fields: str) -> a2a_pb2.SendMessageConfiguration:
-    config = a2a_pb2.TaskPushNotificationConfig(url=office.hook.url, **fields)
+def configured(office: Office, token: str = "") -> a2a_pb2.SendMessageConfiguration:
+    config = a2a_pb2.TaskPushNotificationConfig(url=office.hook.url, token=token)
     config.authentication.scheme, config.authentication.credentials = "Bearer", "of-the-hook"
     return a2a_pb2.SendMessageConfiguration(task_push_notification_config=config, return_immediately=True)
 
@@ -65,6 +66,12 @@ async def test_configs_are_created_listed_and_deleted(office: Office) -> None:
         async with calling(office.mesh, STRANGER) as stranger:
             with pytest.raises(A2AError, match="no run"):
                 await stranger.client.get_task_push_notification_config(get, context=stranger.context)
+        for number in range(MAX_CONFIGS - 1):
+            more = a2a_pb2.TaskPushNotificationConfig(task_id=task.id, id=str(number), url=office.hook.url)
+            await caller.client.create_task_push_notification_config(more, context=caller.context)
+        with pytest.raises(Exception, match="at most 16"):
+            more = a2a_pb2.TaskPushNotificationConfig(task_id=task.id, id="seventeen", url=office.hook.url)
+            await caller.client.create_task_push_notification_config(more, context=caller.context)
         delete = a2a_pb2.DeleteTaskPushNotificationConfigRequest(task_id=task.id, id="one")
         await caller.client.delete_task_push_notification_config(delete, context=caller.context)
         with pytest.raises(A2AError, match="no push notification config"):
