@@ -53,5 +53,6 @@ def test_trace_of_a_deleted_run_says_what_is_missing(tmp_path: Path) -> None:
         result = terminal.archon("prompts", "last")
         assert result.code == 1
         assert re.fullmatch(
-            r"error: the records of run \w+ have been deleted\nhint: `archon show` still prints its answers\.\n", result.err
+            r"error: the records of run \w+ have been deleted\nhint: `archon show` still prints its answers\.\n",
+            result.err,
         )

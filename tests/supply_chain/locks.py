@@ -109,7 +109,9 @@ def unmet(pins: Sequence[Pin], requirements: Sequence[Requirement], installed: b
 
 def check(everything: Sequence[Pin], image: Sequence[Pin], table: dict[str, Any]) -> list[str]:
     """Returns what differs between the files and pyproject.toml, as lines."""
-    lines = [f"everything.txt: {line}" for line in unmet(everything, declared(table, table["optional-dependencies"]), True)]
+    lines = [
+        f"everything.txt: {line}" for line in unmet(everything, declared(table, table["optional-dependencies"]), True)
+    ]
     needed = [item for item in declared(table, IMAGE_EXTRAS) if canonicalize_name(item.name) not in NOT_IN_IMAGES]
     lines += [f"image.txt: {line}" for line in unmet(image, needed)]
     lines += [f"build.txt: {line}" for line in unmet(read(BUILD), list(map(Requirement, build_requirements())))]
