@@ -90,6 +90,23 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_chain_of_too_many_meshes_is_refused"],
         ),
         Limit(
+            "Tasks of a role that is an A2A agent elsewhere, at a time; questions of one task; bytes of its card; of "
+            "all artifacts of a task",
+            "{archon_services.agents.a2a.app:MAX_TASKS}; {archon_services.agents.a2a.handler:MAX_ROUNDS}; "
+            "{archon_services.agents.a2a.remote:MAX_CARD|bytes}; {archon_services.agents.a2a.folded_task:MAX_ANSWER|bytes}",
+            "The tasks wait for an instance with a free slot; the task fails; the agent is not served; the task fails.",
+            ["test_artifacts_of_an_endless_agent_are_bounded"],
+        ),
+        Limit(
+            "Push notification configs of an A2A task; webhooks that one replica delivers to; a wait of SendMessage; "
+            "runs that are read for a page of tasks",
+            "{archon_services.gateway.a2a.push_store:MAX_CONFIGS}; "
+            "{archon_services.gateway.a2a.push_delivery:MAX_DELIVERIES}; "
+            "{archon_services.gateway.a2a.handler:WAIT|seconds}; {archon_services.gateway.a2a.runs:READS}",
+            "`RESOURCE_EXHAUSTED`; they wait for a place, or another replica; the task as it is; the page has fewer.",
+            ["test_configs_are_created_listed_and_deleted"],
+        ),
+        Limit(
             "Runs of another mesh in progress that a search for orphans looks at; those whose parents it remembers; "
             "attempts there that are shown at once, and per second",
             "{archon.federation.orphans:MAX_LISTED}; {archon.federation.orphans:MAX_KNOWN}; "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -35,8 +36,14 @@ from archon_services.gateway.a2a.signing import JWKS_PATH, CardKey
 from archon_services.gateway.a2a.webhook import Webhooks
 from archon_services.gateway.room import Gateway
 
+_OF_CALLERS: Final = ("utils.error_handlers", "utils.version_validator", "server.routes.jsonrpc_dispatcher")
+"""Loggers of the SDK that write a line, or a stack, for each mistake of a caller."""
+
 CACHE: Final = "public, max-age=60"
-PRIVATE_CACHE: Final = "private, max-age=60"
+PRIVATE__OF_CALLERS: Final = ("utils.error_handlers", "utils.version_validator", "server.routes.jsonrpc_dispatcher")
+"""Loggers of the SDK that write a line, or a stack, for each mistake of a caller."""
+
+CACHE: Final = "private, max-age=60"
 """Cache-Control of a card: a role may change from one minute to the next."""
 
 
@@ -45,6 +52,8 @@ async def a2a_room(gateway: Gateway) -> AsyncIterator[Sequence[BaseRoute]]:
     """Serves A2A for the duration of the block, and yields its routes. Raises Unavailable if the port of gRPC is in
     use, FailedPrecondition if the key of the cards cannot be used."""
     settings = gateway.settings
+    for name in _OF_CALLERS:
+        logging.getLogger(f"a2a.{name}").setLevel(logging.CRITICAL)
     key = CardKey.read(settings.a2a_key)
     async with MeshAccess(gateway) as mesh:
         webhooks = Webhooks(settings.a2a_push_hosts.split(",") if settings.a2a_push_hosts else ())
