@@ -40,10 +40,7 @@ _OF_CALLERS: Final = ("utils.error_handlers", "utils.version_validator", "server
 """Loggers of the SDK that write a line, or a stack, for each mistake of a caller."""
 
 CACHE: Final = "public, max-age=60"
-PRIVATE__OF_CALLERS: Final = ("utils.error_handlers", "utils.version_validator", "server.routes.jsonrpc_dispatcher")
-"""Loggers of the SDK that write a line, or a stack, for each mistake of a caller."""
-
-CACHE: Final = "private, max-age=60"
+PRIVATE_CACHE: Final = "private, max-age=60"
 """Cache-Control of a card: a role may change from one minute to the next."""
 
 
