@@ -152,7 +152,7 @@ conformance: $(VENV)/.test ## the SDK for Python against all scenarios of the co
 	@$(BIN)/archon conformance --subject "$(RUN) sdk/conformance/subjects/python_subject.py" --expected sdk/conformance/expected/python.yaml
 
 test-sdks: $(VENV)/.test ## the SDKs in other languages: all scenarios, and their own tests (builds them; five minutes)
-	@ARCHON_SDKS=all ARCHON_REQUIRE=go,node,java $(RUN) -m pytest -q -n0 tests/conformance/test_sdks.py
+	@ARCHON_SDKS=all ARCHON_REQUIRE=go,node,java $(RUN) -m pytest -q -n3 tests/conformance/test_sdks.py
 
 # Other languages -----------------------------------------------------------------------------------------------
 

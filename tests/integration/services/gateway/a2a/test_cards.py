@@ -50,7 +50,9 @@ async def test_an_unchanged_card_is_not_sent_again(office: Office) -> None:
     async with office.mesh.http() as http:
         first = await http.get(WELL_KNOWN)
         again = await http.get(WELL_KNOWN, headers={"if-none-match": first.headers["etag"]})
+        own = await http.get(WELL_KNOWN, headers=office.mesh.headers(OPERATOR))
     assert (again.status_code, first.headers["cache-control"]) == (304, "public, max-age=60")
+    assert (own.status_code, own.headers["cache-control"]) == (200, "private, max-age=60")
 
 
 async def test_a_role_without_an_instance_has_no_card(office: Office) -> None:
