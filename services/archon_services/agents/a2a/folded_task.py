@@ -69,9 +69,14 @@ class FoldedTask:
         return self._message is not None or self.state in _ENDED
 
     @property
+    def waits(self) -> bool:
+        """Whether the task waits for a person."""
+        return self._message is None and self.state in _WAITING
+
+    @property
     def settled(self) -> bool:
         """Whether the task has ended or waits for a person, as of an event after the last message."""
-        return self.answered and (self.ended or self.state in _WAITING)
+        return self.answered and (self.ended or self.waits)
 
     @property
     def metadata(self) -> Mapping[str, Any]:

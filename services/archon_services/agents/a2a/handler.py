@@ -7,7 +7,7 @@ import json
 import logging
 import random
 import uuid
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any, Final
 
@@ -43,6 +43,9 @@ CANCEL_PATIENCE: Final = 20.0
 
 POLL: Final = 1.0
 """Seconds between two looks at a task of an agent that has no streams."""
+
+MAX_POLL: Final = 30.0
+"""Seconds between two looks at a task that waits for a person, after a while."""
 
 CLOSE_TIMEOUT: Final = 5.0
 MAX_CANCELLING: Final = 1_000
@@ -140,9 +143,43 @@ class _Attempt:
             self._count()
             if self.folded.ended:
                 return self._answer()
-            message = await answer_to(self._task, self.folded)
-            await self._follow(a2a_pb2.SendMessageRequest(message=message), f"{self._key}/{number}")
+            if (message := await self._asked()) is not None:
+                await self._follow(a2a_pb2.SendMessageRequest(message=message), f"{self._key}/{number}")
         raise FailedPrecondition(f"the agent has asked more than {MAX_ROUNDS} questions", retry=RetryAdvice.NEVER)
+
+    async def _asked(self) -> a2a_pb2.Message | None:
+        """Returns the answer of a person; None if the agent needs it no longer: it was answered elsewhere, or the task
+        has ended."""
+        asking = asyncio.create_task(answer_to(self._task, self.folded), name="question of an A2A agent")
+        watching = asyncio.create_task(self._answered_elsewhere(), name="task of an A2A agent")
+        try:
+            await asyncio.wait((asking, watching), return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return asking.result()
+            watching.result()
+            return None
+        finally:
+            for each in (asking, watching):
+                each.cancel()
+            await asyncio.wait((asking, watching))
+
+    async def _answered_elsewhere(self) -> None:
+        """Returns once the task does not wait for this answer any more. Waits on while the agent does not answer."""
+        known = self.folded.question.message_id
+        pause = self._poll
+
+        def left() -> bool:
+            return not self.folded.waits or self.folded.question.message_id != known
+
+        while not left():
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, MAX_POLL)
+            try:
+                await self._read(self._agent.subscribe(self.folded.task_id), left)
+            except (FailedPrecondition, NotFound):
+                self.folded.apply_task(await self._reached())
+            except _PASSING:
+                pass
 
     def _message(self) -> a2a_pb2.SendMessageRequest:
         task = self._task
@@ -186,14 +223,16 @@ class _Attempt:
         if not self.folded.settled:
             await asyncio.sleep(self._poll)
 
-    async def _read(self, events: AsyncGenerator[a2a_pb2.StreamResponse, None]) -> None:
+    async def _read(
+        self, events: AsyncGenerator[a2a_pb2.StreamResponse, None], done: Callable[[], bool] | None = None
+    ) -> None:
         async with aclosing(events):
             async for event in events:
                 had = self.folded.task_id
                 self.folded.apply(event)
                 if self.folded.task_id and not had:
                     self._task.save(json.dumps({"key": self._key, "task": self.folded.task_id}).encode())
-                if self.folded.settled:
+                if self.folded.settled if done is None else done():
                     return
 
     async def _reached(self) -> a2a_pb2.Task:

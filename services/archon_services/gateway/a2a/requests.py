@@ -65,7 +65,7 @@ def _wrong_type(scope: Scope) -> JSONResponse:
     path: str = scope["path"]
     is_operation = "/message:" in path or "/tasks/" in path
     content = build_rest_error_payload(error) if is_operation else build_error_response(None, error)
-    return JSONResponse(content, 415)
+    return JSONResponse(content, 400)
 
 
 class HttpCalls(ServerCallContextBuilder):

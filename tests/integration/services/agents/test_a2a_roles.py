@@ -130,6 +130,20 @@ async def test_a_mesh_is_a_role_of_itself_through_a2a(guest: Guest) -> None:
             assert (await handle.result(10)).answers[0].text == "decided: approve"
 
 
+async def test_a_question_that_is_answered_elsewhere_is_no_question_here(guest: Guest) -> None:
+    url = f"{guest.mesh.url}/a2a/roles/clerk"
+    async with RemoteAgent(RemoteOptions(url)) as agent, A2ARole(agent, poll=0.01) as role:
+        settings = guest.mesh.mesh.agent_settings()
+        async with AgentServer("shy-clerk", handler=role.handle, settings=settings):
+            handle = await guest.client.submit("ask it", roles=["shy-clerk"])
+            async for view in handle.views():
+                if view.questions:
+                    for question in await guest.client.list_questions():
+                        if question.role == "clerk":
+                            await guest.client.respond(question.run_id, question.input_id, "pink")
+            assert (await handle.result(10)).answers[0].text == "painted pink"
+
+
 async def test_its_card_gives_the_name_and_the_capabilities(guest: Guest) -> None:
     options = A2ARoleOptions(RemoteOptions(guest.url, TOKEN), capabilities=["haiku"])
     async with RemoteAgent(options.remote) as agent:

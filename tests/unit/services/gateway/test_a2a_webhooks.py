@@ -51,7 +51,20 @@ def test_a_header_with_a_line_break_is_refused(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://2130706433/", "https://0x7f000001/", "https://127.1/", "https://[::1]/", "https://", "x" * 3_000]
+    "url",
+    [
+        "https://127.0.0.1/hook",
+        "https://[::ffff:10.0.0.1]/",
+        "http://hooks.example/",
+        "https://u:p@hooks.example/",
+        "gopher://hooks.example/",
+        "http://2130706433/",
+        "https://0x7f000001/",
+        "https://127.1/",
+        "https://[::1]/",
+        "https://",
+        "x" * 3_000,
+    ],
 )
 async def test_an_odd_address_is_refused(url: str) -> None:
     async def resolve(host: str, port: int) -> list[str]:
