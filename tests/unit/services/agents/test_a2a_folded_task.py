@@ -39,12 +39,14 @@ def test_an_artifact_that_begins_anew_replaces_the_pieces() -> None:
 
 def test_a_state_from_before_the_message_does_not_settle() -> None:
     folded = FoldedTask(lambda text: None)
+    settled = []
     folded.apply(status(STATES.TASK_STATE_INPUT_REQUIRED))
-    assert folded.settled
+    settled.append(folded.settled)
     folded.expect()
-    assert not folded.settled
+    settled.append(folded.settled)
     folded.apply(status(STATES.TASK_STATE_COMPLETED))
-    assert folded.settled and folded.ended
+    assert [*settled, folded.settled] == [True, False, True]
+    assert folded.ended
 
 
 def test_a_message_alone_is_the_answer() -> None:
