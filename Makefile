@@ -209,7 +209,7 @@ mutants: $(VENV)/.dev ## small changes in the core, the tool engine and the pars
 	$(call install,.[mutants])
 	@$(RUN) .ci/mutants.py $(PARTS)
 
-mutants-sdks: $(VENV)/.test ## 42 faults of Python's SDK and 374 in the sources of the others: a scenario catches each (an hour)
+mutants-sdks: $(VENV)/.test ## faults of the SDKs for Python (46), Go, TypeScript and Java (397): a scenario catches each (an hour)
 	@ARCHON_SDKS=all $(RUN) -m pytest -q -n0 tests/conformance/test_mutants.py
 	@for sdk in go typescript java; do $(RUN) -m tests.conformance.mutate $$sdk || exit 1; done
 
