@@ -9,7 +9,7 @@ RUN := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-polyglot conformance test-sdks up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers bench-languages soak test-upgrade tools real-model interop test-interop check format lint types floors words sleeps public drift buf \
+.PHONY: help demo demo-polyglot conformance test-sdks conformance-sdks up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers bench-languages soak test-upgrade tools real-model interop test-interop check format lint types floors words sleeps public drift buf \
         buf-baseline locks gates mutants mutants-sdks protos chart lock sbom audit-dependencies prices hooks clean
 
 help: ## this list
@@ -151,8 +151,12 @@ test-upgrade: $(VENV)/.test ## a mesh of the previous release is upgraded proces
 conformance: $(VENV)/.test ## the SDK for Python against all scenarios of the contract (a minute)
 	@$(BIN)/archon conformance --subject "$(RUN) sdk/conformance/subjects/python_subject.py" --expected sdk/conformance/expected/python.yaml
 
-test-sdks: $(VENV)/.test ## the SDKs in other languages: all scenarios, and their own tests (builds them; five minutes)
-	@ARCHON_SDKS=all ARCHON_REQUIRE=go,node,java $(RUN) -m pytest -q -n3 tests/conformance/test_sdks.py
+test-sdks: $(VENV)/.test ## the tests of the SDKs for Go, TypeScript and Java (builds them; a minute)
+	@ARCHON_SDKS=all ARCHON_REQUIRE=go,node,java $(RUN) -m pytest -q -n3 -k own_tests tests/conformance/test_sdks.py
+
+SECURITY ?= plain mtls
+conformance-sdks: $(VENV)/.test ## the SDKs for Go, TypeScript and Java against all scenarios, one after the other (four minutes; SECURITY=plain: two)
+	@ARCHON_SDKS="$(SECURITY)" ARCHON_REQUIRE=go,node,java $(RUN) -m pytest -q -n0 -k all_scenarios tests/conformance/test_sdks.py
 
 # Other languages -----------------------------------------------------------------------------------------------
 

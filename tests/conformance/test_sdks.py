@@ -20,7 +20,7 @@ OWN_TESTS_WITHIN: Final = 240.0
 """Seconds for the tests of one SDK, with other tests beside them."""
 
 
-alone = pytest.mark.skipif(not os.environ.get("ARCHON_SDKS"), reason="needs the machine for itself: make test-sdks")
+alone = pytest.mark.skipif(not os.environ.get("ARCHON_SDKS"), reason="make test-sdks, make conformance-sdks")
 
 
 @pytest.mark.parametrize("sdk", SDKS, ids=lambda sdk: sdk.name)
@@ -34,7 +34,9 @@ async def test_quick_scenarios_pass(sdk: Sdk) -> None:
 @pytest.mark.parametrize("sdk", SDKS, ids=lambda sdk: sdk.name)
 async def test_all_scenarios_pass(sdk: Sdk) -> None:
     subject = shlex.join(sdk.subject(sdk.build.require()))
-    report = await run(subject=subject, expected=FOLDER / "expected" / f"{sdk.name}.yaml", pace=2.0)
+    expected = FOLDER / "expected" / f"{sdk.name}.yaml"
+    security = "plain" if os.environ.get("ARCHON_SDKS") == "plain" else ""
+    report = await run(subject=subject, expected=expected, security=security, pace=2.0)
     assert report.passed, report.text()
 
 
