@@ -30,6 +30,10 @@ Exit codes:
   130  interrupted by Ctrl-C
   141  the reader of the output has ended, as in `archon runs | head -1`"""
 
+EXPIRED_HINT: Final = (
+    "`archon show` prints its summary. ARCHON_COMPACT_AFTER, or a rule of ARCHON_RETENTION, keeps details longer."
+)
+
 START_HINT: Final = "Start a mesh with `archon up`, or set ARCHON_HOME to the folder of a running one."
 
 
@@ -103,7 +107,7 @@ def _describe(error: BaseException) -> tuple[str, str, int]:
         case CliError():
             return str(error), error.hint, error.code
         case errors.RunExpired():
-            return str(error), "`archon show` still prints its answers.", FAILED
+            return str(error), EXPIRED_HINT, FAILED
         case errors.UnknownRun():
             return str(error), "`archon runs` lists the runs.", NOT_FOUND
         case errors.UnknownRole() | errors.UnknownCapability():
