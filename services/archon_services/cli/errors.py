@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 import traceback
+from contextlib import suppress
 from typing import Final, TextIO
 
 from archon import errors
@@ -62,6 +63,8 @@ def report_error(error: BaseException) -> int:
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):  # the reader of the output has seen enough, as `head` does
         return BROKEN_PIPE
+    if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command: its help is the message
+        return _print_help(error.format_message())  # type: ignore[attr-defined]
     message, hint, code = _describe(error)
     text = f"error: {message}" + (f"\nhint: {hint}" if hint else "")
     try:
@@ -71,6 +74,12 @@ def report_error(error: BaseException) -> int:
     except OSError:
         pass  # a closed stream or a full device: the exit code tells
     return code
+
+
+def _print_help(text: str) -> int:
+    with suppress(OSError):
+        sys.stderr.write(text.rstrip("\n") + "\n")
+    return USAGE
 
 
 def flush_output(code: int | None) -> int:

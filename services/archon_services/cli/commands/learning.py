@@ -53,7 +53,10 @@ def show(
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Show the weights in use, or the weights of a version, with the outcomes that they follow from."""
+    """Show the weights in use, or of a version.
+
+    Prints the outcomes that each weight follows from.
+    """
     versions = _versions(orchestrator)
     waiting = next((each for each in versions if each.origin == "proposed" and each is versions[0]), None)
     shown = next((each for each in versions if (each.version == version if version else each.in_use)), None)
@@ -76,7 +79,10 @@ def show(
 
 @learning.command()
 def history(as_json: JsonOption = False, orchestrator: OrchestratorOption = "") -> None:
-    """List the versions, the newest first: the one in use has a star."""
+    """List the versions, the newest first.
+
+    The version in use has a star.
+    """
     versions = _versions(orchestrator)
     if as_json:
         print_json([_values(version) for version in versions])
@@ -93,7 +99,10 @@ def approve(
     identity: IdentityOption = "",
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Approve the proposed version: new runs use its weights from then on."""
+    """Approve the proposed version.
+
+    New runs use its weights from then on.
+    """
     _decide(version, comment, identity, orchestrator, approve=True)
 
 
@@ -104,7 +113,10 @@ def reject(
     identity: IdentityOption = "",
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Reject the proposed version: the weights stay, and the outcomes behind the proposal are dropped."""
+    """Reject the proposed version.
+
+    The weights stay, and the outcomes behind the proposal are dropped.
+    """
     _decide(version, comment, identity, orchestrator, approve=False)
 
 
@@ -118,7 +130,10 @@ def revert(
     identity: IdentityOption = "",
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Go back to the weights and the evidence of a version, exactly; a proposed version is rejected."""
+    """Go back to the weights of a version.
+
+    Weights and evidence are exactly as of that version; a proposed version is rejected.
+    """
     with calling_as(identity, orchestrator), _version_hint():
         stored = _call(orchestrator, lambda client: client.revert_learned(version, comment=comment))
     print(f"Version {stored.version} has the weights of version {version}, and is in use.")
@@ -196,7 +211,13 @@ def _weight_row(each: Any) -> tuple[str, ...]:
     # The id of an instance begins with its role, which has a column.
     name = each.name.removeprefix(f"{each.role}-") if each.kind == "instance" else each.name
     names = (each.kind, strip_controls(each.role), strip_controls(name))
-    return (*names, f"{each.weight:.2f}", f"{each.before:.2f}", f"{each.outcomes:.1f}", f"{each.score:.2f}" if each.outcomes else "-")
+    return (
+        *names,
+        f"{each.weight:.2f}",
+        f"{each.before:.2f}",
+        f"{each.outcomes:.1f}",
+        f"{each.score:.2f}" if each.outcomes else "-",
+    )
 
 
 def _values(version: LearnedVersion) -> dict[str, object]:
