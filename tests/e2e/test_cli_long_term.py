@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.shown_output import matches, steps
 from tests.e2e.terminal import Terminal
 from tests.fixtures.services import ServiceProcess
+
+PAGE = Path(__file__).parents[2] / "docs" / "memory.md"
+UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +74,17 @@ def test_wrong_usage_is_refused(terminal: Terminal) -> None:
         assert terminal.archon("memory", *wrong).code == 2, wrong
     refused = terminal.archon("memory", "stats", "--memory", "127.0.0.1:1")
     assert (refused.code, refused.error_lines[0]) == (3, "error: cannot reach the memory service at 127.0.0.1:1")
+
+
+def test_the_section_about_contradictions_prints_what_it_shows(terminal: Terminal) -> None:
+    section = PAGE.read_text().partition("\n## Contradictions\n")[2].partition("\n## ")[0]
+    shown, last_id = steps(section), ""
+    for step in shown:
+        lines = [shlex.split(line)[1:] for line in step.commands.splitlines()]
+        results = [terminal.archon(*(last_id if word == "ID" else word for word in line)) for line in lines]
+        printed = "".join(result.out for result in results)
+        assert all(result.code == 0 for result in results), results
+        assert matches(UUID.sub("ID", step.shown), UUID.sub("ID", printed)), printed
+        last_id = UUID.findall(printed)[-1]
+    assert len(shown) == 2
+    assert terminal.archon("memory", "forget", "--user", "ana").code == 0

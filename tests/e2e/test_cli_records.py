@@ -1,5 +1,5 @@
 """`archon trace`, `prompts`, `show` and `rerun` over runs whose calls are recorded without contents or not at all, and
-over runs whose events have been deleted."""
+over runs whose events were removed by retention."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def assert_prompts(terminal: Terminal, mode: str) -> None:
 def test_trace_of_a_deleted_run_says_what_is_missing(tmp_path: Path) -> None:
     with small_mesh(tmp_path, *PIPELINE, ARCHON_COMPACT_AFTER="1") as terminal:
         assert terminal.archon("run", GOAL, "--quiet").code == 0
-        wait_until(lambda: "have been deleted" in terminal.archon("trace", "last").out, within=PATIENCE)
+        wait_until(lambda: "were removed by retention" in terminal.archon("trace", "last").out, within=PATIENCE)
         data = json.loads(terminal.archon("trace", "last", "--json").out)
         attempts = [span["name"] for span in data["spans"] if span["kind"] == "attempt"]
         assert attempts == ["requirements", "designer", "implementer"]
@@ -53,6 +53,6 @@ def test_trace_of_a_deleted_run_says_what_is_missing(tmp_path: Path) -> None:
         result = terminal.archon("prompts", "last")
         assert result.code == 1
         assert re.fullmatch(
-            r"error: the records of run \w+ have been deleted\nhint: `archon show` still prints its answers\.\n",
+            r"error: the details of run \w+ were removed by retention\nhint: `archon show` prints its summary\..*\n",
             result.err,
         )

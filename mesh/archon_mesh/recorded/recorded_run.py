@@ -58,13 +58,18 @@ class RecordedRun:
 
 
 async def fetch_run(client: Client, run_id: str, *, events: bool = True, records: bool = True) -> RecordedRun:
-    """Reads a run up to its present state, with its events and records unless they are not wanted.
+    """Reads a run up to its present state, with its events and records unless they are not wanted, or were removed.
 
     Raises UnknownRun, DeadlineExceeded if no event comes for PATIENCE seconds, and the errors of calls.
     """
     run = await client.get(run_id)
     history, expired = await _events(client, run) if events else ([], False)
-    calls = [record async for record in client.records(run_id)] if records else []
+    calls: list[RunRecord] = []
+    try:
+        if records and not expired:
+            calls = [record async for record in client.records(run_id)]
+    except RunExpired:  # removed in the meantime
+        history, calls, expired = [], [], True
     return RecordedRun(run, history, calls, expired, records)
 
 

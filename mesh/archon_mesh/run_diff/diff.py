@@ -195,9 +195,10 @@ def _notes(left: RecordedRun, right: RecordedRun) -> list[str]:
     for recorded, name in ((left, "left"), (right, "right")):
         if recorded.expired:
             notes.append(
-                f"the events of the {name} run have been deleted: attempts and answers of its tasks are unknown"
+                f"the details of the {name} run were removed by retention: attempts and answers of its tasks are "
+                "unknown"
             )
-        if not recorded.records_read:
+        if recorded.expired or not recorded.records_read:
             continue
         if recorded.run.usage.model_calls and not any(record.kind == "model" for record in recorded.records):
             notes.append(f"the model calls of the {name} run are not recorded: its prompts are unknown")

@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 import traceback
+from contextlib import suppress
 from typing import Final, TextIO
 
 from archon import errors
@@ -29,6 +30,10 @@ Exit codes:
   4    not found: a run, a role, a capability, an item or a context
   130  interrupted by Ctrl-C
   141  the reader of the output has ended, as in `archon runs | head -1`"""
+
+EXPIRED_HINT: Final = (
+    "`archon show` prints its summary. ARCHON_COMPACT_AFTER, or a rule of ARCHON_RETENTION, keeps details longer."
+)
 
 START_HINT: Final = "Start a mesh with `archon up`, or set ARCHON_HOME to the folder of a running one."
 
@@ -58,6 +63,8 @@ def report_error(error: BaseException) -> int:
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):  # the reader of the output has seen enough, as `head` does
         return BROKEN_PIPE
+    if type(error).__name__ == "NoArgsIsHelpError":  # a group without a command: its help is the message
+        return _print_help(error.format_message())  # type: ignore[attr-defined]
     message, hint, code = _describe(error)
     text = f"error: {message}" + (f"\nhint: {hint}" if hint else "")
     try:
@@ -67,6 +74,12 @@ def report_error(error: BaseException) -> int:
     except OSError:
         pass  # a closed stream or a full device: the exit code tells
     return code
+
+
+def _print_help(text: str) -> int:
+    with suppress(OSError):
+        sys.stderr.write(text.rstrip("\n") + "\n")
+    return USAGE
 
 
 def flush_output(code: int | None) -> int:
@@ -103,7 +116,7 @@ def _describe(error: BaseException) -> tuple[str, str, int]:
         case CliError():
             return str(error), error.hint, error.code
         case errors.RunExpired():
-            return str(error), "`archon show` still prints its answers.", FAILED
+            return str(error), EXPIRED_HINT, FAILED
         case errors.UnknownRun():
             return str(error), "`archon runs` lists the runs.", NOT_FOUND
         case errors.UnknownRole() | errors.UnknownCapability():

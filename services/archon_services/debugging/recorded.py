@@ -60,7 +60,7 @@ async def fetch_debugged(client: Client, run_id: str) -> DebuggedRun:
     DeadlineExceeded, and the errors of calls."""
     recorded = await fetch_run(client, run_id)
     if recorded.expired:
-        raise RunExpired(f"the events of run {run_id} have been deleted", metadata={"run_id": run_id})
+        raise RunExpired(f"the details of run {run_id} were removed by retention", metadata={"run_id": run_id})
     return DebuggedRun(run_id, "the mesh", _checked(recorded.events, f"run {run_id}"), recorded.records)
 
 

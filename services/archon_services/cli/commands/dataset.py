@@ -12,7 +12,8 @@ import typer
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import OrchestratorOption, RunArgument
 from archon_services.cli.target.mesh import connecting, find_orchestrator
-from archon_services.cli.target.run import find_run_id
+from archon_services.cli.target.run import details_removed, find_run_id
+from archon_services.cli.wrapping import wrapped
 
 if TYPE_CHECKING:
     from archon_mesh.recorded import RecordedRun
@@ -80,7 +81,8 @@ def add(
         raise CliError(f"cannot write {file}: {error.strerror}") from None
     scorers = ", ".join(each.label for each in case.expectations)
     cases = "1 case" if count == 1 else f"{count:,} cases"
-    print(f"Added run {recorded.run.run_id} as {case.id} to {file}, which has {cases}. It expects: {scorers}.")
+    added = f"Added run {recorded.run.run_id} as {case.id} to {file}, which has {cases}. It expects: {scorers}."
+    print(wrapped(added))
 
 
 def expectation(text: str) -> dict[str, Any]:
@@ -119,4 +121,7 @@ async def _fetch(orchestrator: str, name: str, *, calls: bool) -> RecordedRun:
 
     with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
-            return await fetch_run(client, await find_run_id(client, name), records=calls)
+            recorded = await fetch_run(client, await find_run_id(client, name), records=calls)
+    if calls and recorded.expired:  # else the case would expect that no tool is called
+        raise details_removed(recorded.run.run_id)
+    return recorded

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from archon_services.cli.errors import NOT_FOUND, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
 from archon_services.cli.render.output import print_json
 from archon_services.cli.target.mesh import connecting, find_orchestrator
-from archon_services.cli.target.run import find_run_id
+from archon_services.cli.target.run import details_removed, find_run_id
 
 if TYPE_CHECKING:
     from archon_mesh.explain import Audience, Explanation, Wording
@@ -59,11 +58,7 @@ def explain(
     recorded = asyncio.run(_fetch(find_orchestrator(orchestrator), run))
     explanation = explained(recorded)
     if reader is Reader.AUDITOR and recorded.expired:
-        raise CliError(
-            f"the events of run {recorded.run.run_id} have been deleted",
-            hint="They are kept for a day after the end of a run (ARCHON_COMPACT_AFTER); --for user needs none.",
-            code=NOT_FOUND,
-        )
+        raise details_removed(recorded.run.run_id)
     wording = asyncio.run(_word(explanation, audience, model)) if model else None
     if as_json:
         worded = (

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archon_services.cli.errors import NOT_FOUND, CliError
+from archon_services.cli.errors import CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RegistryOption, RunArgument
 from archon_services.cli.render.output import counted, print_json, print_stderr
 from archon_services.cli.run_ids import SHORT
@@ -58,7 +58,6 @@ def export(
 
 async def _export(name: str, output: Path | None, orchestrator: str, registry: str) -> tuple[ExportedRun, Path]:
     from archon.client import Client
-    from archon.errors import RunExpired
     from archon_services.replay import export_run
 
     target = find_target(orchestrator)
@@ -79,12 +78,6 @@ async def _export(name: str, output: Path | None, orchestrator: str, registry: s
             partial.replace(file)
         except OSError as error:
             raise CliError(f"cannot write {file}: {error.strerror}") from None
-        except RunExpired:
-            raise CliError(
-                f"the events of run {run_id} have been deleted",
-                hint="They are kept for a day after the end of a run (ARCHON_COMPACT_AFTER).",
-                code=NOT_FOUND,
-            ) from None
         finally:
             partial.unlink(missing_ok=True)
     return exported, file

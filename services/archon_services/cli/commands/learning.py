@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
@@ -29,6 +30,8 @@ COMMENT_SHOWN: Final = 40
 _HISTORY: Final = ("version", "origin", "time", "changed", "by", "comment")
 _WEIGHTS: Final = ("kind", "role", "name", "weight", "before", "outcomes", "score")
 
+_HINT: Final = "`archon learning history` lists the versions."
+
 T = TypeVar("T")
 
 VersionArgument = Annotated[
@@ -50,14 +53,16 @@ def show(
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Show the weights in use, or the weights of a version, with the outcomes that they follow from."""
+    """Show the weights in use, or of a version.
+
+    Prints the outcomes that each weight follows from.
+    """
     versions = _versions(orchestrator)
     waiting = next((each for each in versions if each.origin == "proposed" and each is versions[0]), None)
     shown = next((each for each in versions if (each.version == version if version else each.in_use)), None)
     if shown is None:
         if version:
-            hint = "`archon learning history` lists the versions."
-            raise CliError(f"there is no version {version} of the learned weights", hint=hint, code=NOT_FOUND)
+            raise CliError(f"there is no version {version} of the learned weights", hint=_HINT, code=NOT_FOUND)
         if as_json:
             print_json(None)
         else:
@@ -66,15 +71,18 @@ def show(
         print_json(_values(shown))
     else:
         use = "in use" if shown.in_use else "not in use"
-        print(f"Version {shown.version}, {_origin(shown)} {_time(shown)}, {use}\n")
-        print_table(_WEIGHTS, [_weight_row(each) for each in shown.weights], right=range(3, 7))
+        print(f"Version {shown.version}, {_origin(shown)} at {_time(shown)}, {use}\n")
+        print_table(_WEIGHTS, [_weight_row(each) for each in shown.weights], right=range(3, 7), folded=(1, 2))
     if waiting is not None and not as_json and shown is not waiting:
         print(f"\nVersion {waiting.version} waits for a person.\n{decision_commands(waiting.version)}")
 
 
 @learning.command()
 def history(as_json: JsonOption = False, orchestrator: OrchestratorOption = "") -> None:
-    """List the versions, the newest first: the one in use has a star."""
+    """List the versions, the newest first.
+
+    The version in use has a star.
+    """
     versions = _versions(orchestrator)
     if as_json:
         print_json([_values(version) for version in versions])
@@ -91,7 +99,10 @@ def approve(
     identity: IdentityOption = "",
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Approve the proposed version: new runs use its weights from then on."""
+    """Approve the proposed version.
+
+    New runs use its weights from then on.
+    """
     _decide(version, comment, identity, orchestrator, approve=True)
 
 
@@ -102,7 +113,10 @@ def reject(
     identity: IdentityOption = "",
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Reject the proposed version: the weights stay, and the outcomes behind the proposal are dropped."""
+    """Reject the proposed version.
+
+    The weights stay, and the outcomes behind the proposal are dropped.
+    """
     _decide(version, comment, identity, orchestrator, approve=False)
 
 
@@ -116,17 +130,35 @@ def revert(
     identity: IdentityOption = "",
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Go back to the weights and the evidence of a version, exactly; a proposed version is rejected."""
-    with calling_as(identity, orchestrator):
+    """Go back to the weights of a version.
+
+    Weights and evidence are exactly as of that version; a proposed version is rejected.
+    """
+    with calling_as(identity, orchestrator), _version_hint():
         stored = _call(orchestrator, lambda client: client.revert_learned(version, comment=comment))
     print(f"Version {stored.version} has the weights of version {version}, and is in use.")
 
 
 def _decide(version: int, comment: str, identity: str, orchestrator: str, *, approve: bool) -> None:
-    with calling_as(identity, orchestrator):
+    with calling_as(identity, orchestrator), _version_hint():
         stored = _call(orchestrator, lambda client: client.decide_learned(version, approve=approve, comment=comment))
     done = "Approved" if approve else "Rejected"
     print(f"{done} version {version}; version {stored.version} is in use.")
+
+
+@contextmanager
+def _version_hint() -> Iterator[None]:
+    """Adds a hint to the errors about the number of a version."""
+    from archon.errors import LearnedVersionDecided, LearningOff, UnknownLearnedVersion
+
+    try:
+        yield
+    except UnknownLearnedVersion as error:
+        raise CliError(error.message, hint=_HINT, code=NOT_FOUND) from None
+    except LearnedVersionDecided as error:
+        raise CliError(error.message, hint=_HINT) from None
+    except LearningOff as error:
+        raise CliError(error.message, hint="Start the orchestrators with ARCHON_LEARNING=on.") from None
 
 
 def decision_commands(version: int) -> str:
@@ -152,7 +184,9 @@ def _call(orchestrator: str, call: Callable[[Client], Awaitable[T]]) -> T:
 
 
 def _origin(version: LearnedVersion) -> str:
-    return f"{version.origin} of {version.of_version}" if version.identity else version.origin
+    if not version.identity:
+        return version.origin
+    return f"{version.origin} {'to' if version.origin == 'reverted' else 'version'} {version.of_version}"
 
 
 def _time(version: LearnedVersion) -> str:
@@ -174,8 +208,16 @@ def _history_row(version: LearnedVersion) -> tuple[str, ...]:
 
 
 def _weight_row(each: Any) -> tuple[str, ...]:
-    names = (each.kind, strip_controls(each.role), strip_controls(each.name))
-    return (*names, f"{each.weight:.2f}", f"{each.before:.2f}", f"{each.outcomes:.1f}", f"{each.score:.2f}")
+    # The id of an instance begins with its role, which has a column.
+    name = each.name.removeprefix(f"{each.role}-") if each.kind == "instance" else each.name
+    names = (each.kind, strip_controls(each.role), strip_controls(name))
+    return (
+        *names,
+        f"{each.weight:.2f}",
+        f"{each.before:.2f}",
+        f"{each.outcomes:.1f}",
+        f"{each.score:.2f}" if each.outcomes else "-",
+    )
 
 
 def _values(version: LearnedVersion) -> dict[str, object]:

@@ -147,7 +147,8 @@ def conflicts(user: UserOption = "", as_json: JsonOption = False, address: Memor
     else:
         for each in found:
             owner = strip_controls(each.entry.metadata.get("user", ""))
-            print(f"{each.entry.id}{f'  user {owner}' if owner else ''}: {strip_controls(each.reason)}")
+            print(f"{each.entry.id}{f'  user {owner}' if owner else ''}")
+            print(f"  reason   {one_line(each.reason, _SHOWN)}")
             for entry in each.earlier:
                 print(f"  earlier  {one_line(entry.content, _SHOWN)}")
             print(f"  new      {one_line(each.entry.content, _SHOWN)}")

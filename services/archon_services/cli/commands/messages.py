@@ -10,7 +10,7 @@ import typer
 
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
 from archon_services.cli.target.mesh import connecting, find_orchestrator
-from archon_services.cli.target.run import find_run_id, read_events
+from archon_services.cli.target.run import details_removed, find_run_id, read_events
 
 if TYPE_CHECKING:
     from archon.run_view import RunView
@@ -60,7 +60,9 @@ async def _read(orchestrator: str, name: str) -> RunView:
     view = RunView()
     with connecting("orchestrator", orchestrator):
         async with Client(orchestrator) as client:
-            await read_events(client, await client.get(await find_run_id(client, name)), view.apply)
+            run = await client.get(await find_run_id(client, name))
+            if not await read_events(client, run, view.apply):
+                raise details_removed(run.run_id)
     return view
 
 

@@ -14,7 +14,7 @@ from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
 from archon_services.cli.render.output import save_text
 from archon_services.cli.target.mesh import connecting, find_orchestrator
-from archon_services.cli.target.run import find_run_id, read_events
+from archon_services.cli.target.run import details_removed, find_run_id, read_events
 
 if TYPE_CHECKING:
     from archon.lineage import Provenance, QuotedSource, RunProvenance
@@ -100,11 +100,7 @@ async def _read(orchestrator: str, name: str) -> RunProvenance:
         async with Client(orchestrator) as client:
             run = await client.get(await find_run_id(client, name))
             if not await read_events(client, run, read.apply):
-                raise CliError(
-                    f"the events of run {run.run_id} have been deleted",
-                    hint="They are kept for a day after the end of a run (ARCHON_COMPACT_AFTER).",
-                    code=NOT_FOUND,
-                )
+                raise details_removed(run.run_id)
             async for record in client.records(run.run_id):
                 read.add(record)
     return read

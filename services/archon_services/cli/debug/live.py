@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeVar
 
-from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
+from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.target.mesh import connecting
 
 if TYPE_CHECKING:
@@ -87,14 +87,10 @@ class LiveRun:
             async with Client(self._orchestrator) as client:
                 try:
                     return await call(client)
-                except RunExpired as error:
-                    raise CliError(
-                        error.message,
-                        hint="They are kept for a day after the end of a run (ARCHON_COMPACT_AFTER).",
-                        code=NOT_FOUND,
-                    ) from None
                 except InvalidArgument as error:
                     raise CliError(error.message, code=USAGE) from None
+                except RunExpired:
+                    raise
                 except FailedPrecondition as error:
                     raise CliError(error.message) from None
 

@@ -14,7 +14,7 @@ WIDTH: Final = 80
 MAX_SEQS: Final = 6
 """Events that are named for a fact; `--json` has all."""
 
-_EXPIRED: Final = "The events of the run have been deleted: this is what is left of it."
+_EXPIRED: Final = "The details of the run were removed by retention: this is what is left of it."
 
 
 def explanation_lines(explanation: Explanation, audience: Audience, wording: Wording | None) -> Iterator[str]:

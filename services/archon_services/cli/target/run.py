@@ -15,6 +15,7 @@ from archon_services.cli.run_ids import short_length
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1 import run_pb2
     from archon.client import Client
+    from archon.errors import RunExpired
     from archon.types import Run, RunEvent
 
 _SHOWN: Final = 5
@@ -71,6 +72,13 @@ async def _matches(client: Client, prefix: str) -> tuple[list[str], int]:
         if searched < limit or (matches and min(run_ids) < prefix):
             break
     return matches, searched
+
+
+def details_removed(run_id: str) -> RunExpired:
+    """Returns the error about a run without events, as the orchestrator words it."""
+    from archon.errors import RunExpired
+
+    return RunExpired(f"the details of run {run_id} were removed by retention")
 
 
 async def read_events(client: Client, run: Run | run_pb2.Run, apply: Callable[[RunEvent], None]) -> bool:

@@ -52,6 +52,7 @@ from archon_services.orchestrator.convert.run import session_context_from_proto
 from archon_services.orchestrator.convert.run_view import Standing, row_to_proto, run_to_proto
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
+from archon_services.orchestrator.journal.retained import details_removed
 from archon_services.orchestrator.learning.choice import write_choices
 from archon_services.orchestrator.learning.learner import Learner
 from archon_services.orchestrator.observability.context import begin_trace, write_submitter
@@ -349,7 +350,7 @@ class Commands:
         Raises UnknownRun, RunExpired, OutOfRange, Unavailable."""
         row = await self.row(request.run_id)
         if row.compacted:
-            raise RunExpired(f"the events of run {request.run_id} have been deleted; GetRun has its answers")
+            raise details_removed(request.run_id)
         if not 0 <= request.after_seq <= row.last_seq:
             raise OutOfRange(
                 f"after_seq is {request.after_seq}, the run's last event is {row.last_seq}",

@@ -10,7 +10,7 @@ from typing import Any, Final
 from archon import context
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
-from archon.errors import MessageTooLarge, RunExpired
+from archon.errors import MessageTooLarge
 from archon.wire import MAX_CHECKED_BYTES
 from archon_mesh.core.people import InterceptionRule
 from archon_mesh.engine.types import Submission
@@ -20,6 +20,7 @@ from archon_services.orchestrator.api.validation import MAX_ID, check_goal, has_
 from archon_services.orchestrator.audit import AuditRecord
 from archon_services.orchestrator.journal import Journal, NewRun, RunRow
 from archon_services.orchestrator.journal.memory.journal import same_request
+from archon_services.orchestrator.journal.retained import details_removed
 from archon_services.orchestrator.observability.context import begin_trace, write_submitter
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.runs.states.changes import Asked, invalid
@@ -81,15 +82,11 @@ class RunForks:
     async def plan(self, request: pb.ForkRunRequest, source: RunRow) -> ForkPlan:
         """Plans the fork. Raises RunExpired if the source's events are deleted, InvalidArgument if it has no event
         `after_seq` or a change cannot be made, DataLoss if its events cannot be read."""
-        expired = RunExpired(
-            f"the events of run {source.run_id} have been deleted: it cannot be forked",
-            metadata={"run_id": source.run_id},
-        )
         if source.compacted:
-            raise expired
+            raise details_removed(source.run_id)
         events = await load_events(self._journal, source.run_id)
         if not events:  # deleted in the meantime
-            raise expired
+            raise details_removed(source.run_id)
         until = _up_to(events, request.after_seq)
         state = fold_journal(until[:1], source.run_id)
         assert state.submission is not None

@@ -9,7 +9,6 @@ from typing import Any
 from archon import context as call
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
-from archon.errors import RunExpired
 from archon.wire import MAX_CHECKED_BYTES, to_seconds
 from archon_services.common.paging import make_token, page_size, read_token
 from archon_services.orchestrator.api.commands import Commands
@@ -19,6 +18,7 @@ from archon_services.orchestrator.convert.recorded_step import step_to_proto
 from archon_services.orchestrator.convert.run_view import bounded, row_to_proto, trimmed
 from archon_services.orchestrator.convert.stored_record import record_from_journal
 from archon_services.orchestrator.journal import Journal
+from archon_services.orchestrator.journal.retained import details_removed
 from archon_services.orchestrator.watch.forward import RELAYED
 from archon_services.orchestrator.watch.hub import WatchHub
 
@@ -72,7 +72,7 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
     async def ListRunRecords(self, request: pb.ListRunRecordsRequest, context: Any) -> pb.ListRunRecordsResponse:
         row = await self._commands.row(request.run_id)
         if row.compacted:
-            raise RunExpired(f"the records of run {row.run_id} have been deleted", metadata={"run_id": row.run_id})
+            raise details_removed(row.run_id)
         filters = (request.run_id, request.role)
         after = read_token(request.page_token, "records", *filters, like=0) or 0
         size = page_size(request.page_size)
@@ -94,7 +94,7 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
     async def ListRunSteps(self, request: pb.ListRunStepsRequest, context: Any) -> pb.ListRunStepsResponse:
         row = await self._commands.row(request.run_id)
         if row.compacted:
-            raise RunExpired(f"the steps of run {row.run_id} have been deleted", metadata={"run_id": row.run_id})
+            raise details_removed(row.run_id)
         after = read_token(request.page_token, "steps", request.run_id, like=0) or 0
         size = page_size(request.page_size)
         steps = await self._journal.recorded_steps(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from archon.errors import ResourceExhausted
+from archon.errors import ResourceExhausted, RunExpired
 from archon_mesh.core.value import value
 
 MAX_MARKS: Final = 1_000
@@ -61,3 +61,8 @@ def too_many_marks(run_id: str) -> ResourceExhausted:
         f"run {run_id} has {MAX_MARKS:,} marks, and takes no more",
         metadata={"run_id": run_id, "limit": str(MAX_MARKS)},
     )
+
+
+def details_removed(run_id: str) -> RunExpired:
+    """Returns the error about a run without events, recorded calls and steps."""
+    return RunExpired(f"the details of run {run_id} were removed by retention", metadata={"run_id": run_id})

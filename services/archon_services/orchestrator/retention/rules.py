@@ -15,8 +15,8 @@ FOREVER: Final = math.inf
 @dataclass(frozen=True, slots=True)
 class DetailsRule:
     """The seconds after its end for which the details of a run are kept, if all conditions hold; an empty condition
-    always holds. `states` are numbers of task states, `tenants` patterns, `labels` pairs of metadata with patterns of
-    values. `sample` is the part of runs that the rule holds for, by a hash of the run's id."""
+    always holds. `states` are numbers of task states, `tenants` patterns, `labels` keys of metadata, which a run must
+    have, with patterns of values. `sample` is the part of runs that the rule holds for, by a hash of the run's id."""
 
     keep: float
     states: frozenset[int] = frozenset()
@@ -31,7 +31,7 @@ class DetailsRule:
             (not self.states or run.state in self.states)
             and (not self.tenants or any(fnmatchcase(run.tenant, pattern) for pattern in self.tenants))
             and (self.marked is None or run.marked is self.marked)
-            and all(fnmatchcase(run.labels.get(key, ""), pattern) for key, pattern in self.labels.items())
+            and all(key in run.labels and fnmatchcase(run.labels[key], each) for key, each in self.labels.items())
             and is_sampled(run.run_id, self.sample)
         )
 

@@ -14,13 +14,14 @@ from typing import Final
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
-from archon.errors import DataLoss, ResourceExhausted, RunExpired, Unavailable
+from archon.errors import DataLoss, ResourceExhausted, Unavailable
 from archon_mesh.core.value import value
 from archon_mesh.engine import events as ev
 from archon_services.common.byte_budget import ByteBudget
 from archon_services.orchestrator.convert import events_of
 from archon_services.orchestrator.journal import Journal, Step, StoredStep
 from archon_services.orchestrator.journal.framing import frame
+from archon_services.orchestrator.journal.retained import details_removed
 
 MAX_WATCHERS: Final = 10_000
 MAX_QUEUED: Final = 2_000
@@ -314,7 +315,7 @@ class WatchHub:
         """Raises RunExpired if the journal has no events of the run any more: a watcher would wait for ever."""
         row = await self._journal.run(run_id)
         if row is None or row.compacted:
-            raise RunExpired(f"the events of run {run_id} have been deleted; GetRun has its answers")
+            raise details_removed(run_id)
 
     async def _stored(self, run_id: str, after_seq: int) -> AsyncGenerator[Batch, None]:
         """Reads pages of a bounded size, so that a watcher holds little of its run at a time, and all watchers together

@@ -8,7 +8,7 @@ from archon.wire import to_seconds
 from archon_services.cli.render.state_names import is_reused
 
 DELETED = (
-    "the events and call records of this run have been deleted: only the last attempt of each task is known; earlier "
+    "the details of this run were removed by retention: only the last attempt of each task is known; earlier "
     "attempts, calls, delegations in progress, questions and pauses are missing"
 )
 

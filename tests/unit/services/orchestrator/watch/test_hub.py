@@ -287,5 +287,5 @@ async def test_a_watch_of_events_that_were_deleted_meanwhile_ends() -> None:
     await journaled.journal.compact("r", b"")
     async with aclosing(journaled.watchers.follow("r", 0)) as batches:
         async with asyncio.timeout(60):
-            with pytest.raises(RunExpired, match="have been deleted"):
+            with pytest.raises(RunExpired, match="were removed by retention"):
                 await anext(batches)
