@@ -76,7 +76,7 @@ down: $(VENV)/.runtime ## end a mesh that was started with --detach
 
 # Some tests wait for other processes, so that more workers than cores pay, but each has servers of its own: with two cores
 # four take as long as three, and a sixth more processor time. `make test WORKERS=0` runs the tests in this process.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(2 * (os.cpu_count() or 1), 16))')
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(3 * (os.cpu_count() or 1) // 2 or 1, 16))')
 PYTEST = $(RUN) -m pytest -q -n $(WORKERS)
 
 test: $(VENV)/.compiled ## set up and pass the tests of each change: quick, and the same inputs at each run (7 minutes)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import random
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -78,7 +80,9 @@ def rss(mesh: ProcessMesh) -> int:
 
 
 def record(size: int) -> agent_pb2.CallRecord:
-    return agent_pb2.CallRecord(kind=agent_pb2.RECORD_KIND_TOOL, target="t", request_json="x" * size)
+    """A record that a compression hardly makes smaller."""
+    text = base64.b85encode(random.Random(size).randbytes(size))[:size].decode()
+    return agent_pb2.CallRecord(kind=agent_pb2.RECORD_KIND_TOOL, target="t", request_json=text)
 
 
 async def test_records_of_an_unknown_run_are_not_held(mesh: ProcessMesh, flooder: Flooder) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 STEP = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.M | re.S)
 VARYING = (
+    (re.compile(r"http://127\.0\.0\.1:\d+/login/once\?code=\S+"), "LINK"),
     (re.compile(r"\b[0-9a-f]{12,32}\b"), "ID"),
     (re.compile(r"\b\d+(\.\d+)? (s|ms|m)\b"), "TIME"),
     (re.compile(r"kill -9 \d+"), "kill -9 PID"),

@@ -54,7 +54,7 @@ def test_demo_survives_two_kills_on_one_screen_and_leaves_no_process(terminal: T
 def test_down_stops_the_mesh_of_demo_keep(terminal: Terminal) -> None:
     assert terminal.archon("demo", "--keep").code == 0
     pids = [process.pid for process in terminal.state().processes]
-    assert len(pids) == 9
+    assert len(pids) == 10
     assert all(Path(f"/proc/{pid}").exists() or _alive(pid) for pid in pids)
     assert "Stopped the mesh" in terminal.archon("down").out
     assert not any(map(_alive, pids))
