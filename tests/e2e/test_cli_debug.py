@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.shown_output import constant, steps
 from tests.e2e.small_mesh import PIPELINE, small_mesh
-from tests.e2e.terminal import Result, Terminal
+from tests.e2e.terminal import Result, Screen, Terminal
 
 PAGE = Path(__file__).parents[2] / "docs" / "debugging.md"
 NUMBERS = re.compile(r"\b(\d\d:\d\d:\d\d\.\d+|events? \d+|v\d+|\d+ (completed|submitted|working))\b|(?m:^ *\d+(?= ))")
@@ -106,6 +106,17 @@ def test_a_terminal_says_mistakes_and_goes_on(terminal: Terminal, run_file: str)
     typing = {") ": "nxt\n", "`help` lists the commands.": "n\n", "task created": "q\n"}
     code, text = terminal.on_screen("debug", run_file, columns=WIDTH, typing=typing)
     assert code == 0 and "unknown command 'nxt'" in text and "Traceback" not in text
+
+
+def test_ctrl_c_at_the_prompt_ends_it(terminal: Terminal, run_file: str) -> None:
+    environment = {**terminal.environment, "TERM": "xterm-256color", "COLUMNS": str(WIDTH)}
+    with Screen(["debug", run_file], environment) as screen:
+        screen.until(") ")
+        screen.type("go 3")
+        screen.until("go 3")
+        screen.interrupt()
+        assert screen.end() == 130
+        assert screen.text.endswith("\n") and "Traceback" not in screen.text
 
 
 def test_a_live_run_is_held_answered_and_let_go_on(terminal: Terminal) -> None:

@@ -128,7 +128,9 @@ def find_call(
         raise NotFound(f"no model calls are recorded of the task {task!r}; they are recorded of {known}")
     if len(tasks) > 1:
         named = ", ".join(f"{task_id} ({_role(calls, task_id)})" for task_id in list(tasks)[:8])
-        raise InvalidArgument(f"{len(tasks)} tasks {f'are named {task!r}' if task else 'have model calls'}: {named}")
+        raise InvalidArgument(
+            f"{len(tasks)} tasks {f'are named {task!r}' if task else 'have model calls'}: name one of {named}"
+        )
     found = [call for call in calls if call.task_id in tasks]
     position = len(found) if number is None else number if number > 0 else len(found) + 1 + number
     if not 1 <= position <= len(found):

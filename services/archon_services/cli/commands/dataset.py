@@ -71,6 +71,7 @@ def add(
     expected = [expectation(text) for text in expect or ()]
     calls = any(each["scorer"] == "tools" for each in expected)
     recorded = asyncio.run(_fetch(find_orchestrator(orchestrator), run, calls=calls))
+    from archon.errors import AlreadyExists
     from archon_mesh.evals import case_from_run
     from archon_mesh.evals.files import add_case
 
@@ -79,6 +80,8 @@ def add(
         count = add_case(file, case, replace=replace)
     except OSError as error:
         raise CliError(f"cannot write {file}: {error.strerror}") from None
+    except AlreadyExists as error:
+        raise CliError(error.message, hint="--replace replaces it, and --id adds the run as another case.") from None
     scorers = ", ".join(each.label for each in case.expectations)
     cases = "1 case" if count == 1 else f"{count:,} cases"
     added = f"Added run {recorded.run.run_id} as {case.id} to {file}, which has {cases}. It expects: {scorers}."

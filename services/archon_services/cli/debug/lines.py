@@ -29,6 +29,9 @@ def typed_lines(prompt: Callable[[], str], complete: Complete, history: Path | N
             except EOFError:
                 print()
                 return
+            except KeyboardInterrupt:
+                print()  # the shell's prompt begins a line
+                raise
     finally:
         _keep(history)
 

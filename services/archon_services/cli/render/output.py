@@ -126,6 +126,13 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02} m"
 
 
+def axis_label(seconds: float, total: float) -> str:
+    """Formats a time on an axis of `total` seconds; in milliseconds on a short one, whose labels would be the same."""
+    if not seconds:
+        return "0 s"
+    return f"{seconds * 1_000:.3g} ms" if total < 0.1 else duration(seconds)
+
+
 def cached_text(cached: int, read: int) -> str:
     """Formats the share of the tokens read that providers had in their caches: ` (80 % cached)`; empty if it is 0."""
     return f" ({100 * cached / read:.0f} % cached)" if cached and read else ""

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 from xml.sax.saxutils import escape
 
-from archon_services.cli.render.output import cost_text, counted, duration, one_line
+from archon_services.cli.render.output import axis_label, cost_text, counted, duration, one_line
 from archon_services.cli.render.waterfall.rows import Row, mark_lines, path_segments, rows_of, token_texts
 from archon_services.cli.render.waterfall.spans import PathStep, Span, TimeKind, Waterfall
 from archon_services.cli.render.waterfall.totals import Segment, Total, totals
@@ -135,10 +135,11 @@ def _stripes(top: int, bottom: int) -> Iterator[str]:
 
 
 def _axis(waterfall: Waterfall, top: int, bottom: int) -> Iterator[str]:
+    total = waterfall.root.seconds
     for number in range(5):
         x = _NAME + _BAR * number / 4
         yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top - 6}" y2="{bottom}"/>'
-        yield _text(x, top - 11, duration(waterfall.root.seconds * number / 4) if number else "0 s", "dim middle")
+        yield _text(x, top - 11, axis_label(total * number / 4, total), "dim middle")
     for x, title in ((_TIME, "time"), (_IN, "tokens in"), (_OUT, "out"), (_COST, "cost")):
         yield _text(x, top - 11, title, "dim number")
 

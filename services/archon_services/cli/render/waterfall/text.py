@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Final
 
 from archon.run_view import Usage
-from archon_services.cli.render.output import cost_text, counted, duration, one_line
+from archon_services.cli.render.output import axis_label, cost_text, counted, duration, one_line
 from archon_services.cli.render.waterfall.rows import CHARACTERS, Row, mark_lines, path_segments, rows_of, token_texts
 from archon_services.cli.render.waterfall.spans import TimeKind, Waterfall
 from archon_services.cli.render.waterfall.totals import Segment, totals
@@ -120,7 +120,8 @@ def _columns(waterfall: Waterfall, rows: Sequence[Row], width: int) -> _Columns:
 
 
 def _axis(waterfall: Waterfall, columns: _Columns) -> Line:
-    middle, end = duration(waterfall.root.seconds / 2), duration(waterfall.root.seconds)
+    total = waterfall.root.seconds
+    middle, end = axis_label(total / 2, total), axis_label(total, total)
     axis = "0 s".ljust(columns.bar)
     place = columns.bar // 2
     if place + len(middle) + 2 + len(end) <= columns.bar and place > 4:

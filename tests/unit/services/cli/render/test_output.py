@@ -53,3 +53,11 @@ def test_a_long_text_is_one_shortened_line_without_control_characters() -> None:
 def test_ids_are_as_short_as_they_can_be_told_apart() -> None:
     assert short_length(["a" * 32, "b" * 32]) == 12
     assert short_length(["a" * 32, "a" * 20 + "b" * 12, "a" * 32]) == 21
+
+
+def test_the_labels_of_a_short_axis_differ() -> None:
+    total = 0.03
+    assert [output.axis_label(total * number / 4, total) for number in range(5)] == [
+        *("0 s", "7.5 ms", "15 ms", "22.5 ms", "30 ms")
+    ]
+    assert [output.axis_label(10 * number / 4, 10) for number in range(3)] == ["0 s", "2.50 s", "5.00 s"]
