@@ -39,7 +39,7 @@ def test_a_call_is_found_by_task_and_number(task: str, number: int | None, posit
 @pytest.mark.parametrize(
     ("task", "number", "error", "words"),
     [
-        ("coder", None, InvalidArgument, "2 tasks are named 'coder': bb1"),
+        ("coder", None, InvalidArgument, "2 tasks are named 'coder': name one of bb1"),
         ("", None, InvalidArgument, "3 tasks have model calls"),
         ("cook", None, NotFound, "recorded of lead, coder"),
         ("lead", 4, NotFound, "lead has 3 recorded model calls: there is no call 4"),
