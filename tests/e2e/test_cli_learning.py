@@ -73,3 +73,10 @@ def test_a_wrong_version_is_refused_with_a_hint(terminal: Terminal) -> None:
         result = terminal.archon("learning", *arguments)
         assert (result.code, text in result.err) == (code, True), result
         assert result.error_lines[-1] == "hint: `archon learning history` lists the versions."
+
+
+def test_the_group_without_a_command_prints_its_help(terminal: Terminal) -> None:
+    result = terminal.archon("learning")
+    assert (result.code, result.out) == (2, "")
+    assert result.err.startswith("Usage: archon learning ") and "error:" not in result.err
+    assert result.error_lines[-1].split() == ["revert", *["Go", "back", "to", "the", "weights", "of", "a", "version."]]

@@ -73,6 +73,12 @@ def test_without_a_file_the_settings_hold_for_all_runs() -> None:
     assert load_retention("", 60.0, 180.0) == default_rules(60.0, 180.0)
 
 
+def test_a_rule_of_labels_does_not_hold_for_runs_without_the_key() -> None:
+    rule = DetailsRule(DAY, labels={"team": "*"})
+    assert rule.holds(RunFacts("r", "default", COMPLETED, labels={"team": ""}))
+    assert not rule.holds(RunFacts("r", "default", COMPLETED, labels={"group": "search"}))
+
+
 def test_a_sample_grows_without_losing_runs() -> None:
     runs = [f"run-{number}" for number in range(500)]
     small = {run for run in runs if is_sampled(run, 0.1)}
