@@ -43,7 +43,7 @@ from archon_mesh.tools.builtin import Calculator
 
 @tool
 def book_flight(city: str) -> dict[str, Any]:
-    """Books a flight."""
+    """Books a flight to a city, and returns the booking and the price in dollars."""
     return {"booking": "AB12", "price": 120}
 
 
@@ -235,7 +235,7 @@ def drawing() -> str:
 
 
 async def main() -> None:
-    """Runs all examples."""
+    """Prints the answers of the examples, and the drawing of a plan."""
     print(await committee_of_three())  # noqa: T201
     for result in (await trip(), await several_agents(), await approval(), await planner(), faults()):
         print(result)  # noqa: T201

@@ -280,7 +280,7 @@ class Agent(SubAgentMetadata, Generic[Out]):
         self._resumed.clear()
 
     def resume(self) -> None:
-        """Ends the pause."""
+        """Lets the agent and its sub-agents go on after `pause`. Idempotent."""
         self._resumed.set()
 
     @property

@@ -302,7 +302,7 @@ class RolePart(Part):
 
 
 class AgentPart(Part):
-    """An agent."""
+    """The part `agent` of an agent file: the name, the prompts and the limits of an agent."""
 
     name: str = Field(pattern=ROLE_PATTERN, description="also the name of its role, and its id in shared memory")
     description: str = Field(default="", description="purpose, for callers and their models")

@@ -103,7 +103,7 @@ class RunningAgent(Protocol):
         ...
 
     def resume(self) -> None:
-        """Ends the pause."""
+        """Lets the agent and its sub-agents go on after `pause`. Idempotent."""
         ...
 
     async def wait_until_resumed(self) -> None:

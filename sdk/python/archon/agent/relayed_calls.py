@@ -98,7 +98,7 @@ class RelayedCalls:
 
     @property
     def running(self) -> int:
-        """Calls in progress."""
+        """The number of calls that the agent executes now."""
         return len(self._tasks)
 
     def begin(self, call: pb.RelayedCall, send: Send) -> asyncio.Task[None]:

@@ -13,6 +13,7 @@ import httpx2
 
 from archon.errors import ArchonError, DeadlineExceeded, FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from archon_mesh.tools.builtin.web.addresses import AddressPolicy, Resolve, refusal_of, resolve_by_system
+from archon_mesh.tools.builtin.web.pinned import parsed_url, pinned_request, port_of
 
 SECONDS: Final = 10.0
 """Seconds of a request, with its connection."""
@@ -20,7 +21,6 @@ SECONDS: Final = 10.0
 MAX_URL: Final = 2_000
 """Characters of a URL."""
 
-_PORTS: Final = {"http": 80, "https": 443}
 _FORBIDDEN: Final = frozenset("\r\n\0")
 
 
@@ -60,64 +60,40 @@ class Webhooks:
         unknown host, Unavailable for a lost connection, a 429 or a 5xx, DeadlineExceeded after the time limit, and
         FailedPrecondition for any other status than 2xx."""
         target = self._parse(url)
-        port = target.port or _PORTS[target.scheme]
+        sent = {**headers, "Content-Type": "application/a2a+json"}
         body = json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
         try:
             async with asyncio.timeout(SECONDS):
                 error: ArchonError = NotFound(f"no host {target.host!r}")
-                for address in await self._policy.addresses_of(target.host, port):
+                for address in await self._policy.addresses_of(target.host, port_of(target)):
                     try:
-                        status = await self._post_once(target, address, body, headers)
+                        async with pinned_request(
+                            "POST", target, address, tls=self._tls, timeout=SECONDS, headers=sent, content=body
+                        ) as response:
+                            return _check_status(target.host, response.status_code)  # the body is not read
                     except (httpx2.ConnectError, httpx2.ConnectTimeout) as failure:
                         error = Unavailable(f"cannot connect to the webhook {target.host}: {failure}")
                         continue
                     except httpx2.HTTPError as failure:
                         raise Unavailable(f"the webhook {target.host} gave no answer: {failure}") from None
-                    return _check_status(target.host, status)
                 raise error
         except TimeoutError as raised:
             if isinstance(raised, ArchonError):
                 raise
             raise DeadlineExceeded(f"no answer of the webhook {target.host} within {SECONDS:g} s") from None
 
-    async def _post_once(self, url: httpx2.URL, address: str, body: bytes, headers: Mapping[str, str]) -> int:
-        sent = {
-            **headers,
-            "Host": url.netloc.decode(),
-            "Content-Type": "application/a2a+json",
-            "User-Agent": "archon",
-        }
-        limits = httpx2.Limits(max_keepalive_connections=0)
-        async with (
-            httpx2.AsyncClient(verify=self._tls, trust_env=False, limits=limits, timeout=SECONDS) as client,
-            client.stream(
-                "POST",
-                url.copy_with(host=address),
-                content=body,
-                headers=sent,
-                extensions={"sni_hostname": url.raw_host.decode()},
-            ) as response,
-        ):
-            return int(response.status_code)  # the body is not read
-
     def _parse(self, url: str) -> httpx2.URL:
-        if len(url) > MAX_URL:
-            raise InvalidArgument(f"the URL of a webhook has at most {MAX_URL:,} characters")
         try:
-            target = httpx2.URL(url)
-        except (httpx2.InvalidURL, TypeError, UnicodeError) as error:
-            raise InvalidArgument(f"invalid URL of a webhook: {error}") from None
-        if target.scheme not in _PORTS or not target.host:
-            raise InvalidArgument(f"invalid URL of a webhook: expected https://, got {url[:100]!r}")
-        if target.userinfo:
-            raise InvalidArgument("invalid URL of a webhook: user names and passwords are not accepted")
+            target = parsed_url(url, longest=MAX_URL)
+        except InvalidArgument as error:
+            raise InvalidArgument(f"the webhook has an {error.message}") from None
         if target.scheme == "http" and not self._is_allowed(target):
             raise InvalidArgument("a webhook needs https")
         return target
 
     def _is_allowed(self, target: httpx2.URL) -> bool:
         name = target.host.lower().rstrip(".")
-        return name in self._allowed or f"{name}:{target.port or _PORTS[target.scheme]}" in self._allowed
+        return name in self._allowed or f"{name}:{port_of(target)}" in self._allowed
 
 
 def _check_status(host: str, status: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 from collections.abc import Mapping
 
 import pytest
@@ -20,6 +19,7 @@ from tests.fixtures.anthropic_server import AnthropicServer, start, stop, text, 
 from tests.fixtures.media import PNG
 from tests.fixtures.openai_server import Answer, OpenAIServer, completion
 from tests.fixtures.recorded_calls import model_record, record_calls
+from tests.fixtures.require import require
 from tests.fixtures.responses_server import ResponsesServer
 
 KEY = "sk-a-key-that-no-record-has"
@@ -68,8 +68,7 @@ async def test_the_recorded_request_is_the_bytes_that_were_sent(model: str) -> N
         assert call.model == model.removeprefix("text/")
         assert KEY not in "".join(record.request_json for record in records)
         assert len(json.dumps(call.sent)) < len(received[0].content), "the body is packed against the messages"
-        if shutil.which("curl") is None:
-            pytest.skip("curl is not installed")
+        require("curl")
         command = curl_command(call)
         variable = "ANTHROPIC_API_KEY" if model.startswith("anthropic") else "OPENAI_API_KEY"
         assert KEY not in command

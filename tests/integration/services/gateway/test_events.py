@@ -145,7 +145,8 @@ async def test_a_quiet_stream_has_heartbeats(served: GatewayMesh, gate: Gate, mo
             reading = asyncio.ensure_future(reader.all())
             await until(lambda: reader.comments > 1)
             gate.event.set()
-            await reading
+            kinds = [kind for kind, _, _ in await reading]
+    assert "failure" not in kinds, "a heartbeat is no event"
 
 
 async def test_the_registry_is_a_snapshot_and_its_changes(served: GatewayMesh) -> None:

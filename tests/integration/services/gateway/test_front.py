@@ -137,6 +137,7 @@ async def test_a_viewer_that_goes_away_leaves_nothing(served: GatewayMesh, monke
         await reader.readuntil(b"data:")
         writer.transport.abort()
     await until(lambda: len(asyncio.all_tasks()) <= tasks + 3)
+    assert len(asyncio.all_tasks()) <= tasks + 3
 
 
 @pytest.mark.slow
@@ -158,3 +159,4 @@ async def test_a_viewer_that_reads_nothing_is_cut_off(served: GatewayMesh, monke
     writer.write(f"GET /events/runs/{run_id} HTTP/1.1\r\nhost: localhost\r\nauthorization: {token}\r\n\r\n".encode())
     await until(lambda: f"/events/runs/{run_id}" in lost)
     writer.close()
+    assert lost == [f"/events/runs/{run_id}"], "no other viewer is cut off"

@@ -180,6 +180,7 @@ async def test_a_call_reaches_an_agent_that_is_attached_to_another_replica(repli
                 return False
 
         await eventually(is_reached)
+        assert (await describe(elsewhere)).registration.role == "lab"
 
 
 async def test_a_call_that_was_passed_on_is_not_passed_on_again(replicas: Replicas) -> None:
@@ -232,6 +233,7 @@ async def test_a_caller_that_leaves_cancels_the_call_at_the_agent(mesh: Mesh) ->
         await asyncio.wait_for(agent.began.wait(), 5.0)
         call.cancel()
         await asyncio.wait_for(agent.cancelled.wait(), 5.0)
+        assert agent.calls == 1
 
 
 async def test_a_connection_that_breaks_in_a_call_ends_it_with_a_typed_error_and_no_second_try(mesh: Mesh) -> None:
@@ -377,7 +379,8 @@ async def test_an_agent_that_stops_in_a_call_ends_it_and_leaves_the_registry_at_
         with pytest.raises(ArchonError):
             await call
         async with RegistryClient(mesh.registry.address) as registry:
-            assert await registry.list_instances("lab") == []
+            listed = [each.instance_id for each in await registry.list_instances("lab")]
+            assert agent.server.instance_id not in listed
 
 
 async def test_a_request_that_is_no_message_gets_a_typed_error(mesh: Mesh) -> None:

@@ -25,6 +25,7 @@ from archon.errors import (
 )
 from archon.failure_kinds import INVALID_PARAMETERS, TOOL_CRASH, TOOL_NETWORK, TOOL_PERMISSION, TOOL_TIMEOUT
 from archon_mesh.tools.builtin.web.addresses import AddressPolicy
+from archon_mesh.tools.builtin.web.pinned import parsed_url, pinned_request, port_of
 
 TOTAL_SECONDS: Final = 25.0
 """For a request with its redirects; below the default time limit of a tool, so that the error names the slow part."""
@@ -37,7 +38,6 @@ MAX_REDIRECTS: Final = 5
 MAX_URL: Final = 4_000
 """Characters of a URL."""
 
-_PORTS: Final = {"http": 80, "https": 443}
 _REDIRECTS: Final = {301, 302, 303, 307, 308}
 
 
@@ -53,8 +53,7 @@ class Response:
 
 
 class WebClient:
-    """Sends GET requests to addresses that a policy allows. Proxies of the environment are not used, because a proxy
-    would resolve names anew; cookies are not kept."""
+    """Sends GET requests to addresses that a policy allows."""
 
     def __init__(
         self,
@@ -84,7 +83,7 @@ class WebClient:
         connection, DeadlineExceeded after the time limit, and FailedPrecondition for TLS errors, other statuses, and
         too many redirects.
         """
-        target = _parse(url)
+        target = parsed_url(url, longest=MAX_URL)
         if params:
             target = target.copy_merge_params(dict(params))
         try:
@@ -93,7 +92,7 @@ class WebClient:
                     answer = await self._get_once(target, max_bytes, check_type)
                     if isinstance(answer, Response):
                         return answer
-                    target = _parse(answer, target)
+                    target = parsed_url(answer, longest=MAX_URL, base=target)
         except TimeoutError as error:
             if isinstance(error, ArchonError):
                 raise
@@ -104,20 +103,14 @@ class WebClient:
 
     async def _get_once(self, url: httpx2.URL, max_bytes: int, check_type: Callable[[str], None]) -> Response | str:
         """Returns the answer, or the location of a redirect."""
-        host = url.raw_host.decode()
-        port = url.port or _PORTS[url.scheme]
         error: ArchonError | None = None
-        for address in await self._policy.addresses_of(url.host, port):
+        for address in await self._policy.addresses_of(url.host, port_of(url)):
             try:
-                # The connection goes to the address that was checked; Host and SNI name the host.
-                pinned = url.copy_with(host=address)
-                limits = httpx2.Limits(max_keepalive_connections=0)
                 timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
-                headers = {"Host": url.netloc.decode(), "Accept-Encoding": "gzip", "User-Agent": "archon"}
-                async with (
-                    httpx2.AsyncClient(verify=self._tls, trust_env=False, limits=limits, timeout=timeout) as client,
-                    client.stream("GET", pinned, headers=headers, extensions={"sni_hostname": host}) as response,
-                ):
+                headers = {"Accept-Encoding": "gzip"}
+                async with pinned_request(
+                    "GET", url, address, tls=self._tls, timeout=timeout, headers=headers
+                ) as response:
                     return await _read(url, response, max_bytes, check_type)
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as failure:
                 error = _error_of(failure, url.host)
@@ -125,21 +118,6 @@ class WebClient:
                 raise _error_of(failure, url.host) from None
         assert error is not None
         raise error
-
-
-def _parse(url: str, base: httpx2.URL | None = None) -> httpx2.URL:
-    """Returns a URL, relative to `base` if there is one. Raises InvalidArgument."""
-    try:
-        if len(url) > MAX_URL:
-            raise InvalidArgument(f"the URL is longer than {MAX_URL:,} characters", kind=INVALID_PARAMETERS)
-        parsed = base.join(url) if base is not None else httpx2.URL(url)
-    except (httpx2.InvalidURL, TypeError, UnicodeError) as error:
-        raise InvalidArgument(f"invalid URL: {error}", kind=INVALID_PARAMETERS) from None
-    if parsed.scheme not in _PORTS or not parsed.host:
-        raise InvalidArgument(f"invalid URL: expected http:// or https://, got {url[:100]!r}", kind=INVALID_PARAMETERS)
-    if parsed.userinfo:
-        raise InvalidArgument("invalid URL: user names and passwords are not accepted", kind=INVALID_PARAMETERS)
-    return parsed
 
 
 async def _read(

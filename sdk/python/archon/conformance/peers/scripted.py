@@ -64,7 +64,7 @@ class ScriptedService:
 
     @property
     def address(self) -> str:
-        """host:port."""
+        """The address of the service as host:port."""
         return with_port(self._place.host, self._port)
 
     def serves(self, method: str) -> bool:

@@ -66,7 +66,7 @@ class Stream(ABC):
         self.changed.set()
 
     def end(self) -> None:
-        """Notes the end."""
+        """Ends the stream for the scenario: no frame comes any more."""
         self.over = True
         self.changed.set()
 

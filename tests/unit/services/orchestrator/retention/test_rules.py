@@ -20,6 +20,7 @@ from archon_services.orchestrator.retention.rules import (
     is_sampled,
 )
 from tests.fixtures.journal import commit, new_run, step_of
+from tests.unit.services.orchestrator.retention.clock import Clock
 
 DAY = 86_400.0
 COMPLETED, FAILED = int(common_pb2.TASK_STATE_COMPLETED), int(common_pb2.TASK_STATE_FAILED)
@@ -33,19 +34,6 @@ details:
   - {keep: 1800, sample: 0.5}
 otherwise: 10min
 """
-
-
-class Clock:
-    """A clock that only the test advances."""
-
-    def __init__(self) -> None:
-        self.time = 1_000.0
-
-    def now(self) -> float:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time
 
 
 def rules_of(tmp_path: Path, text: str = FILE) -> RetentionRules:

@@ -11,21 +11,9 @@ from archon_services.orchestrator.journal.framing import frame
 from archon_services.orchestrator.journal.sqlite import SqliteJournal
 from archon_services.orchestrator.retention import PAGE, Retention
 from tests.fixtures.journal import commit, new_run
+from tests.unit.services.orchestrator.retention.clock import Clock
 
 RUNS = 2 * PAGE + 50
-
-
-class Clock:
-    """A clock that only the test advances."""
-
-    def __init__(self) -> None:
-        self.time = 1_000.0
-
-    def now(self) -> float:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time
 
 
 def ended(run_id: str) -> Step:
