@@ -273,6 +273,16 @@ class Screen:
         """Sends SIGINT, as the terminal does for Ctrl-C."""
         self._process.send_signal(signal.SIGINT)
 
+    def interrupt_at_prompt(self) -> int:
+        """Sends SIGINT until the command ends, once a second, and returns the exit code. Python sees a signal that comes
+        while readline handles a key at the next key or signal only."""
+        end = time.monotonic() + PATIENCE
+        while self._process.poll() is None:
+            assert time.monotonic() < end, f"Ctrl-C does not end it:\n{self.text}"
+            self.interrupt()
+            self._read(1.0)
+        return self.end()
+
     def end(self) -> int:
         """Reads to the end of the command and returns the exit code."""
         while self._read(PATIENCE):

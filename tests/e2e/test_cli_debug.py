@@ -114,8 +114,7 @@ def test_ctrl_c_at_the_prompt_ends_it(terminal: Terminal, run_file: str) -> None
         screen.until(") ")
         screen.type("go 3")
         screen.until("go 3")
-        screen.interrupt()
-        assert screen.end() == 130
+        assert screen.interrupt_at_prompt() == 130
         assert screen.text.endswith("\n") and "Traceback" not in screen.text
 
 

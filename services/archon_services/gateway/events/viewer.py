@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
@@ -34,8 +35,15 @@ async def settled(topic: Topic) -> None:
 async def frames_from(topic: Topic, position: int, check: Callable[[], None]) -> AsyncIterator[bytes]:
     """Yields the stream of a viewer from a position on. `check` raises if its credentials are not valid any more. Ends
     without a word if the viewer is too slow: it connects again, with the number of its last event."""
-    silent = 0
+    silent, checked = 0, time.monotonic()
     while True:
+        if time.monotonic() - checked >= CHECKED_EVERY:  # also for a viewer that never reads all that is there
+            checked = time.monotonic()
+            try:
+                check()
+            except ArchonError as error:
+                yield failure_frame(error)
+                return
         try:
             pieces, position = _pending(topic, position)
         except Fallen:
@@ -48,11 +56,6 @@ async def frames_from(topic: Topic, position: int, check: Callable[[], None]) ->
             yield END if topic.failure is None else failure_frame(topic.failure)
             return
         await topic.wait(CHECKED_EVERY)
-        try:
-            check()
-        except ArchonError as error:
-            yield failure_frame(error)
-            return
         silent += 1
         if silent >= SILENCE:
             silent = 0

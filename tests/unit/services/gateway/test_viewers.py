@@ -1,0 +1,42 @@
+"""The stream of one viewer of a topic."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from archon.errors import TokenRevoked
+from archon_services.common.byte_budget import ByteBudget
+from archon_services.gateway.events import viewer
+from archon_services.gateway.events.frames import Frame
+from archon_services.gateway.events.topic import Topic
+from archon_services.gateway.events.viewer import frames_from
+from tests.fixtures.waiting import until
+
+
+async def test_a_viewer_that_never_reads_all_frames_loses_its_rights_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(viewer, "CHECKED_EVERY", 0.0)
+    monkeypatch.setattr(viewer, "BATCH_BYTES", 1)  # a frame at a time
+
+    async def many(after: int) -> AsyncIterator[Frame]:
+        for number in range(after + 1, 100):
+            yield Frame(number, b"data: %d\n\n" % number)
+
+    checks: list[int] = []
+
+    def check() -> None:
+        checks.append(len(checks))
+        if len(checks) > 3:
+            raise TokenRevoked("the token was revoked")
+
+    topic = Topic("many", many, ByteBudget(1_000_000))
+    topic.start()
+    try:
+        await until(lambda: topic.last == 99)
+        pieces = [piece async for piece in frames_from(topic, 0, check)]
+    finally:
+        await topic.close()
+    assert pieces[:3] == [b"data: 1\n\n", b"data: 2\n\n", b"data: 3\n\n"]
+    assert len(pieces) == 4
+    assert pieces[3].startswith(b"event: failure\n")
