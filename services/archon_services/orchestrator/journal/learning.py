@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, Protocol
 
 from archon_mesh.core.value import value
@@ -62,9 +62,10 @@ class LearningStore(Protocol):
         """Returns the tenants that have a version, sorted."""
         ...
 
-    async def unlearned(self, after: float, limit: int) -> list[UnlearnedRow]:
+    async def unlearned(self, after: float, limit: int, without: Collection[str] = ()) -> list[UnlearnedRow]:
         """Returns outcomes after a time (wall seconds), oldest first, that no evidence holds: first the ends of runs
-        with details, then ratings, up to `limit` of each. An identity's rating counts once, even if it is replaced."""
+        with details, then ratings, up to `limit` of each. An identity's rating counts once, even if it is replaced.
+        Outcomes of the tenants `without` are left out."""
         ...
 
     async def learn(

@@ -54,6 +54,8 @@ class Learner:
         self._approve_above = approve_above
         self._since: float | None = None
         self._in_use: dict[str, Version] = {}
+        self._held: set[str] = set()
+        """Tenants whose outcomes wait: for a person, or because their versions are damaged."""
         self._loop = BackgroundLoop("learning", self._run, expected=(ArchonError, TimeoutError))
 
     def start(self) -> None:
@@ -66,7 +68,6 @@ class Learner:
 
     async def _run(self) -> None:
         while True:
-            await self.refresh()
             await self.look()
             self._loop.report_progress()
             await asyncio.sleep(INTERVAL)
@@ -87,30 +88,44 @@ class Learner:
 
     async def refresh(self) -> None:
         """Reads the weights that other replicas, or people, have stored. Raises the errors of the journal."""
+        held: set[str] = set()
         for tenant in await self._journal.learned_tenants():
-            self._in_use[tenant] = ver.in_use(await self._newest(tenant))
+            try:
+                newest = await self._newest(tenant)
+            except DataLoss as error:
+                if tenant not in self._held:
+                    _log.error("the learned weights of tenant %s cannot be read: %s", tenant, error)
+                held.add(tenant)
+                continue
+            self._in_use[tenant] = ver.in_use(newest)
+            if ver.proposed(newest) is not None:
+                held.add(tenant)
+        if self._held - held:
+            self._since = None  # outcomes that have waited are earlier
+        self._held = held
 
     # Outcomes -------------------------------------------------------------------------------------------------------
 
     async def look(self) -> int:
         """Learns from the outcomes that no evidence holds, up to BATCH; returns their number. Outcomes of a tenant with
         a proposed version wait. Raises the errors of the journal."""
+        await self.refresh()
         since = self._now() - WINDOW if self._since is None else self._since
-        rows = await self._journal.unlearned(since, BATCH)
+        rows = await self._journal.unlearned(since, BATCH, self._held)
         tenants: dict[str, list[UnlearnedRow]] = {}
         for row in rows:
             tenants.setdefault(row.tenant, []).append(row)
-        learned, waiting = 0, [self._now()]
+        learned, reached = 0, [max((row.time for row in rows), default=self._now())]
         for tenant, outcomes in tenants.items():
             if await self._learn(tenant, outcomes):
                 learned += len(outcomes)
             else:
-                waiting.append(min(row.time for row in outcomes))
-        # Outcomes that wait for a person are seen again, and so are at most BATCH others besides them.
-        newest = max((row.time for row in rows), default=self._now())
-        full = max(sum(1 for row in rows if row.rated == rated) for rated in (False, True)) >= BATCH
-        reached = min(waiting) if not full else min(min(waiting), newest)
-        self._since = max(since, min(reached, newest) - OVERLAP, self._now() - WINDOW)
+                reached.append(min(row.time for row in outcomes))
+        for rated in (False, True):
+            kind = [row.time for row in rows if row.rated == rated]
+            if len(kind) >= BATCH:
+                reached.append(max(kind))  # there may be more of them
+        self._since = max(since, min(reached) - OVERLAP, self._now() - WINDOW)
         return learned
 
     async def _learn(self, tenant: str, rows: Sequence[UnlearnedRow]) -> bool:

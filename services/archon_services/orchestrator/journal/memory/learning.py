@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from archon_services.orchestrator.journal.learning import MAX_VERSIONS, EvidenceRow, LearnedRow, UnlearnedRow
 from archon_services.orchestrator.journal.memory.track_records import MemoryTrackRecords
@@ -27,7 +27,7 @@ class MemoryLearning(MemoryTrackRecords):
     async def learned_tenants(self) -> list[str]:
         return sorted(self._learned)
 
-    async def unlearned(self, after: float, limit: int) -> list[UnlearnedRow]:
+    async def unlearned(self, after: float, limit: int, without: Collection[str] = ()) -> list[UnlearnedRow]:
         runs = [row for row in self._rows.values() if row.ended_at > after and not row.compacted]
         ends = [UnlearnedRow(row.run_id, row.tenant, row.ended_at) for row in runs]
         ratings = [
@@ -37,7 +37,10 @@ class MemoryLearning(MemoryTrackRecords):
             for rating in by_identity.values()
             if rating.time > after
         ]
-        return self._oldest(ends, limit) + self._oldest(ratings, limit)
+        return [
+            *self._oldest([row for row in ends if row.tenant not in without], limit),
+            *self._oldest([row for row in ratings if row.tenant not in without], limit),
+        ]
 
     def _oldest(self, rows: list[UnlearnedRow], limit: int) -> list[UnlearnedRow]:
         open_rows = [row for row in rows if (row.run_id, row.source) not in self._learned_outcomes]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from archon_services.orchestrator.journal.learning import MAX_VERSIONS, EvidenceRow, LearnedRow, UnlearnedRow
@@ -11,14 +11,14 @@ from archon_services.postgres.connections import Connection
 
 _ENDS: Final = """
 SELECT run_id, tenant, ended_at FROM archon_journal.runs AS r
-WHERE ended_at > 0 AND ended_at > $1 AND NOT compacted AND NOT EXISTS (
+WHERE ended_at > 0 AND ended_at > $1 AND NOT compacted AND tenant <> ALL($3::text[]) AND NOT EXISTS (
   SELECT 1 FROM archon_journal.learned_outcomes AS o WHERE o.run_id = r.run_id AND o.source = ''
 ) ORDER BY ended_at, run_id LIMIT $2
 """
 _RATINGS: Final = """
 SELECT g.run_id, r.tenant, g.time, true, g.identity, g.stars
 FROM archon_journal.ratings AS g JOIN archon_journal.runs AS r ON r.run_id = g.run_id
-WHERE g.time > $1 AND NOT EXISTS (
+WHERE g.time > $1 AND r.tenant <> ALL($3::text[]) AND NOT EXISTS (
   SELECT 1 FROM archon_journal.learned_outcomes AS o WHERE o.run_id = g.run_id AND o.source = 'rating/' || g.identity
 ) ORDER BY g.time, g.run_id, g.identity LIMIT $2
 """
@@ -60,9 +60,10 @@ class PostgresLearning(PostgresOwners):
     async def learned_tenants(self) -> list[str]:
         return [row[0] for row in await self._connections.fetch(_TENANTS)]
 
-    async def unlearned(self, after: float, limit: int) -> list[UnlearnedRow]:
-        ends = [UnlearnedRow(*row) for row in await self._connections.fetch(_ENDS, after, limit)]
-        return ends + [UnlearnedRow(*row) for row in await self._connections.fetch(_RATINGS, after, limit)]
+    async def unlearned(self, after: float, limit: int, without: Collection[str] = ()) -> list[UnlearnedRow]:
+        values = (after, limit, list(without))
+        ends = [UnlearnedRow(*row) for row in await self._connections.fetch(_ENDS, *values)]
+        return ends + [UnlearnedRow(*row) for row in await self._connections.fetch(_RATINGS, *values)]
 
     async def learn(
         self,

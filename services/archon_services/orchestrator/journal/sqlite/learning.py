@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from archon_services.orchestrator.journal.learning import MAX_VERSIONS, EvidenceRow, LearnedRow, UnlearnedRow
 from archon_services.orchestrator.journal.sqlite.owners import SqliteOwners
 
 _ENDS = """
-SELECT run_id, tenant, ended_at FROM runs WHERE ended_at > 0 AND ended_at > ?1 AND compacted = 0 AND NOT EXISTS (
+SELECT run_id, tenant, ended_at FROM runs WHERE ended_at > 0 AND ended_at > ?1 AND compacted = 0
+AND tenant NOT IN (SELECT value FROM json_each(?3)) AND NOT EXISTS (
   SELECT 1 FROM learned_outcomes AS o WHERE o.run_id = runs.run_id AND o.source = ''
 ) ORDER BY ended_at, run_id LIMIT ?2
 """
 _RATINGS = """
 SELECT g.run_id, r.tenant, g.time, 1, g.identity, g.stars FROM ratings AS g JOIN runs AS r ON r.run_id = g.run_id
-WHERE g.time > ?1 AND NOT EXISTS (
+WHERE g.time > ?1 AND r.tenant NOT IN (SELECT value FROM json_each(?3)) AND NOT EXISTS (
   SELECT 1 FROM learned_outcomes AS o WHERE o.run_id = g.run_id AND o.source = 'rating/' || g.identity
 ) ORDER BY g.time, g.run_id, g.identity LIMIT ?2
 """
@@ -40,9 +42,10 @@ class SqliteLearning(SqliteOwners):
     async def learned_tenants(self) -> list[str]:
         return [row[0] for row in await self._read("SELECT DISTINCT tenant FROM learned_versions ORDER BY tenant")]
 
-    async def unlearned(self, after: float, limit: int) -> list[UnlearnedRow]:
-        ends = [UnlearnedRow(*row) for row in await self._read(_ENDS, (after, limit))]
-        ratings = await self._read(_RATINGS, (after, limit))
+    async def unlearned(self, after: float, limit: int, without: Collection[str] = ()) -> list[UnlearnedRow]:
+        values = (after, limit, json.dumps(list(without)))
+        ends = [UnlearnedRow(*row) for row in await self._read(_ENDS, values)]
+        ratings = await self._read(_RATINGS, values)
         return ends + [UnlearnedRow(row[0], row[1], row[2], bool(row[3]), row[4], row[5]) for row in ratings]
 
     async def learn(

@@ -38,6 +38,10 @@ async def test_evidence_marks_and_version_are_stored_together(journal: Journal) 
     outcomes = [await ended(journal, f"r{number}", 100.0 + number) for number in range(3)]
     assert await journal.unlearned(100.5, 10) == outcomes[1:]
     assert await journal.unlearned(0.0, 2) == outcomes[:2]
+    elsewhere = await ended(journal, "e", 99.0, "acme")
+    assert await journal.unlearned(0.0, 1, ["default"]) == [elsewhere]
+    assert await journal.unlearned(0.0, 10, ["acme", "other"]) == outcomes
+    assert await journal.learn("acme", 0, b"", [elsewhere])
     assert await journal.learn("default", 0, b"one", outcomes[:2], version(1))
     assert await journal.unlearned(0.0, 10) == outcomes[2:]
     assert await journal.learned_evidence("default") == EvidenceRow(1, b"one")
@@ -47,7 +51,7 @@ async def test_evidence_marks_and_version_are_stored_together(journal: Journal) 
     assert not await journal.learn("default", 1, b"two", outcomes[2:], version(1)), "the version exists"
     assert await journal.unlearned(0.0, 10) == outcomes[2:], "nothing was stored"
     assert await journal.learned_evidence("default") == EvidenceRow(1, b"one")
-    assert await journal.learned_evidence("acme") == EvidenceRow(0, b"")
+    assert await journal.learned_evidence("unheard-of") == EvidenceRow(0, b"")
 
 
 async def test_of_replicas_that_learn_at_once_one_does(journal: Journal) -> None:

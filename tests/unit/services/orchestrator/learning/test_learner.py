@@ -11,8 +11,9 @@ from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import LearnedVersionDecided, UnknownLearnedVersion
 from archon.learning import CHOICES_KEY
-from archon_services.orchestrator.journal import MemoryJournal, RatingRow
+from archon_services.orchestrator.journal import LearnedRow, MemoryJournal, RatingRow
 from archon_services.orchestrator.journal.rows import RecordRow
+from archon_services.orchestrator.learning import learner as learner_module
 from archon_services.orchestrator.learning.learner import Learner
 from archon_services.orchestrator.learning.versions import Origin, decode_evidence
 from archon_services.orchestrator.learning.weights import Subject
@@ -48,7 +49,16 @@ def events_of(run_id: str, variant: str, *, good: bool) -> list[bytes]:
     return [event.SerializeToString() for event in (submitted, created, dispatched, result)]
 
 
-async def end(journal: MemoryJournal, run_id: str, variant: str, *, good: bool, tool: str = "") -> None:
+async def end(
+    journal: MemoryJournal,
+    run_id: str,
+    variant: str,
+    *,
+    good: bool,
+    tool: str = "",
+    tenant: str = TENANT,
+    time: float = NOW,
+) -> None:
     state = int(common_pb2.TASK_STATE_COMPLETED if good else common_pb2.TASK_STATE_FAILED)
     records = []
     if tool:
@@ -57,7 +67,7 @@ async def end(journal: MemoryJournal, run_id: str, variant: str, *, good: bool, 
         records = [RecordRow("writer", record.SerializeToString())]
     step = step_of(
         run_id, 0, events_of(run_id, variant, good=good),
-        time=NOW, state=state, ended=True, state_changed=True, new=new_run(run_id), records=records,
+        time=time, state=state, ended=True, state_changed=True, new=new_run(run_id, tenant=tenant), records=records,
     )  # fmt: skip
     await commit(journal, step)
 
@@ -143,6 +153,44 @@ async def test_a_large_change_waits_and_outcomes_wait_too() -> None:
     assert (approved.number, approved.origin, approved.weights) == (3, Origin.APPROVED, versions[0].weights)
     assert one.weight(TENANT, "writer", "i1") == 1.0
     assert await one.look() == 2, "what has waited is learned now"
+
+
+async def test_a_tenant_that_waits_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner_module, "BATCH", 10)
+    journal = MemoryJournal()
+    one = learner(journal, approve_above=0.1)
+    await runs(journal, 5)
+    assert await one.look() == 10
+    assert (await one.page(TENANT, 0, 10))[0][0].origin is Origin.PROPOSED
+    await runs(journal, 10, 5)
+    for number in range(4):
+        await end(journal, f"z{number}", "brief", good=True, tenant="acme")
+    assert [await one.look(), await one.look()] == [4, 0]
+    await one.decide(TENANT, 1, "ann", "", approve=True)
+    assert await one.look() == 10, "what has waited is learned now"
+
+
+async def test_many_ends_beside_later_ratings_are_all_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner_module, "BATCH", 4)
+    monkeypatch.setattr(learner_module, "OVERLAP", 0.0)
+    journal = MemoryJournal()
+    for number in range(10):
+        await end(journal, f"g{number}", "brief", good=True, time=NOW - 1_000.0 + number)
+    await journal.rate("g0", RatingRow("ann", 5, "", NOW))
+    one = learner(journal)
+    assert [await one.look() for _ in range(4)] == [5, 4, 2, 0]
+
+
+async def test_a_tenant_whose_versions_are_damaged_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    journal = MemoryJournal()
+    assert await journal.learn("damaged", 0, b"", version=LearnedRow("damaged", 1, NOW, b"\xff"))
+    await end(journal, "x", "brief", good=True, tenant="damaged")
+    await runs(journal, 10)
+    one, two = learner(journal), learner(journal)
+    assert await one.look() == 20
+    await two.refresh()
+    assert two.choices(TENANT, "r", {"writer": ["brief", "default"]}, [])["version"] == 1
+    assert "learned weights of tenant damaged" in caplog.text
 
 
 async def test_after_a_revert_the_same_outcomes_do_not_count_again() -> None:
