@@ -43,6 +43,7 @@ from archon_mesh.tools.call_position import bind_position
 from archon_mesh.tools.messages.desk import bind_message_desk
 from archon_mesh.tools.people.ask import QuestionAsked, bind_desk
 from archon_mesh.tools.registry import ToolRegistry
+from archon_mesh.tools.schema_library import load_schema_library
 
 TaskHandler = Callable[[TaskContext], Awaitable[Answer | Question]]
 
@@ -110,6 +111,7 @@ def agent_handler(
         fork.use(hooks)
         if task.breakpoints or any(is_of_breakpoint(input_id) for input_id in task.answers):
             fork.use(BreakpointMiddleware(task, desk, within=is_item))
+        await load_schema_library(fork.tools.list_tools())
         async with open_shared_storage(task, memory_target) as storage:
             if storage is not None:
                 fork.global_storage = storage
