@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -95,5 +96,7 @@ def see_rest(build: Build) -> None:
     """Lets a built SDK see the parts of the repository that its build and its tests read, at the same places beside it."""
     for part in ("docs", "protos"):
         link = build.target.parents[1] / part
-        link.unlink(missing_ok=True)
-        link.symlink_to(ROOT / part)
+        made = link.with_name(f"{part}.{os.getpid()}")
+        made.unlink(missing_ok=True)
+        made.symlink_to(ROOT / part)
+        made.replace(link)  # in one step: other tests make the same links at the same time

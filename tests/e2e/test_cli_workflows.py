@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from archon_services.local_mesh import Home
-from tests.e2e.terminal import Terminal
+from tests.e2e.terminal import PATIENCE, Terminal
+from tests.fixtures.waiting import wait_until
 
 CHECK = """
 name: check
@@ -81,6 +82,7 @@ def test_a_workflow_waits_for_its_approval_over_down_and_up(tmp_path: Path) -> N
         started = terminal.archon("workflow", "run", "check", "-p", 'parts=["door"]', "-p", "ask=true", "--detach")
         assert started.code == 0, started.err
         run_id = started.out.strip()
+        wait_until(lambda: run_id in terminal.archon("inbox", "--json").out, within=PATIENCE)
         down = terminal.archon("down")
         assert down.code == 0, down.err
         again = terminal.archon("up", *ONLY, "--detach")
