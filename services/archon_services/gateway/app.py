@@ -20,10 +20,12 @@ from archon.errors import ArchonError
 from archon.security.authenticator import own_authenticator
 from archon.security.transport import check_listening
 from archon_services.gateway.connect.room import connect_room
+from archon_services.gateway.draining import Draining
 from archon_services.gateway.events.room import events_room
 from archon_services.gateway.failures import answer_failure, not_found
 from archon_services.gateway.front.addresses import Addresses
 from archon_services.gateway.front.guard import Guard
+from archon_services.gateway.front.proxies import behind_proxies
 from archon_services.gateway.health import health_room
 from archon_services.gateway.identity.sealing import Sealer
 from archon_services.gateway.identity.sessions import Sessions
@@ -37,6 +39,7 @@ from archon_services.gateway.room import Gateway, Room
 from archon_services.gateway.serving import serving
 from archon_services.gateway.settings import GatewaySettings
 from archon_services.gateway.shares.room import shares_room
+from archon_services.gateway.tls import own_certificate
 from archon_services.gateway.upstream import Upstream
 
 _log = logging.getLogger(__name__)
@@ -73,7 +76,8 @@ async def gateway_app(settings: GatewaySettings, rooms: tuple[Room, ...] = ROOMS
     Raises Unavailable if the port is in use, FailedPrecondition if others could read its traffic, or the keys of the
     mesh cannot be used.
     """
-    if warning := check_listening(settings.host, encrypted=False):
+    certificate = own_certificate(settings.http_tls)
+    if warning := check_listening(settings.host, encrypted=certificate is not None):
         _log.warning("%s", warning)
     authenticator, addresses = own_authenticator(), Addresses(settings)
     keys = BackgroundLoop("keys of an OpenID provider", authenticator.keep_keys)
@@ -84,14 +88,18 @@ async def gateway_app(settings: GatewaySettings, rooms: tuple[Room, ...] = ROOMS
         keys.start()
         stack.push_async_callback(keys.close)
         upstream = await stack.enter_async_context(Upstream(settings))
-        gateway = Gateway(settings, visitors, upstream)
+        gateway = Gateway(settings, visitors, upstream, Draining(settings.http_drain_seconds))
         routes: list[BaseRoute] = []
         for room in rooms:
             routes += await stack.enter_async_context(room(gateway))
         application = _application(routes, gateway, addresses)
-        address = await stack.enter_async_context(serving(application, settings.host, settings.port))
+        served = serving(
+            application, settings.host, settings.port, certificate=certificate, keep_alive=settings.keep_alive_seconds
+        )
+        address = await stack.enter_async_context(served)
         try:
             yield address
+            await gateway.draining.drain()
         finally:
             for stop in gateway.on_stop:
                 stop()
@@ -109,4 +117,6 @@ def _application(routes: Sequence[BaseRoute], gateway: Gateway, addresses: Addre
             max_age=7_200,
         )
     has_session = gateway.visitors.sessions.present
-    return Guard(application, addresses, has_session, seconds=gateway.settings.body_seconds)
+    settings = gateway.settings
+    guard = Guard(application, addresses, has_session, gateway.draining, seconds=settings.body_seconds)
+    return behind_proxies(guard, settings.trusted_proxies)

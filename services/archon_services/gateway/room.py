@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 
 from starlette.routing import BaseRoute
 
+from archon_services.gateway.draining import Draining
 from archon_services.gateway.identity.visitors import Visitors
 from archon_services.gateway.settings import GatewaySettings
 from archon_services.gateway.upstream import Upstream
@@ -32,13 +33,14 @@ class Gateway:
     """The parts that rooms share.
 
     `visitors` says who makes a request. `upstream` has the services of the mesh: calls there carry the visitor's
-    credentials, or the gateway's own on behalf of an identity. `on_stop` are called before the server stops, which
-    waits for requests in flight: a room ends its streams there.
+    credentials, or the gateway's own on behalf of an identity. `draining` says whether the gateway has begun to stop.
+    `on_stop` are called before the server stops, which waits for requests in flight: a room ends its streams there.
     """
 
     settings: GatewaySettings
     visitors: Visitors
     upstream: Upstream
+    draining: Draining
     on_stop: list[Callable[[], None]] = field(default_factory=list)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final
@@ -14,6 +15,7 @@ from starlette.types import ASGIApp
 from archon.errors import Internal, Unavailable
 from archon.loopback import with_port
 from archon_services.gateway.connections import TimedProtocol
+from archon_services.gateway.tls import ServerCertificate
 
 STOP_GRACE: Final = 2
 """Seconds that requests in flight get at shutdown; streams are ended by their rooms before."""
@@ -27,19 +29,61 @@ MAX_HEADERS: Final = 64 * 1024
 BACKLOG: Final = 256
 """Connections that wait to be accepted."""
 
+HANDSHAKE_SECONDS: Final = 10.0
+"""Seconds in which a client completes the handshake of TLS."""
+
+SHUTDOWN_SECONDS: Final = 5.0
+"""Seconds in which a client answers the end of a connection with TLS."""
+
+OPEN_FILES: Final = 16_384
+"""Open files that a gateway asks for, as far as the system allows them: a connection is one."""
+
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to the process."""
+    """A server that leaves signals to the process, and bounds the handshakes of TLS."""
+
+    def __init__(self, config: uvicorn.Config, certificate: ServerCertificate | None) -> None:
+        super().__init__(config)
+        self.servers: list[asyncio.base_events.Server] = []
+        self._certificate = certificate
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        loop = asyncio.get_running_loop()
+
+        def protocol() -> TimedProtocol:
+            return TimedProtocol(self.config, self.server_state, self.lifespan.state, loop)
+
+        for listening in sockets or ():
+            if self._certificate is None:
+                server = await loop.create_server(protocol, sock=listening, backlog=BACKLOG)
+            else:
+                server = await loop.create_server(
+                    protocol,
+                    sock=listening,
+                    backlog=BACKLOG,
+                    ssl=self._certificate.context,
+                    ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                    ssl_shutdown_timeout=SHUTDOWN_SECONDS,
+                )
+            self.servers.append(server)
+        self.started = True
+
 
 @asynccontextmanager
-async def serving(application: ASGIApp, host: str, port: int) -> AsyncIterator[str]:
-    """Serves an application for the duration of the block, and yields host:port; port 0 picks a free one. Raises
-    Unavailable if the port is taken."""
+async def serving(
+    application: ASGIApp,
+    host: str,
+    port: int,
+    *,
+    certificate: ServerCertificate | None = None,
+    keep_alive: int = 15,
+) -> AsyncIterator[str]:
+    """Serves an application for the duration of the block, and yields host:port; port 0 picks a free one. `keep_alive`
+    are the seconds for which an idle connection is kept. Raises Unavailable if the port is taken."""
     listening = _bind(host, port)
     config = uvicorn.Config(
         application,
@@ -54,11 +98,11 @@ async def serving(application: ASGIApp, host: str, port: int) -> AsyncIterator[s
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=15,
+        timeout_keep_alive=keep_alive,
         timeout_graceful_shutdown=STOP_GRACE,
         backlog=BACKLOG,
     )
-    server = _Server(config)
+    server = _Server(config, certificate)
     task = asyncio.create_task(server.serve(sockets=[listening]), name="http server")
     try:
         while not server.started:  # uvicorn has no event for it
@@ -73,6 +117,17 @@ async def serving(application: ASGIApp, host: str, port: int) -> AsyncIterator[s
         task.cancel()
         await asyncio.wait([task])
         listening.close()
+
+
+def raise_open_files() -> None:
+    """Has the system admit OPEN_FILES, as far as this user may have them."""
+    if sys.platform != "win32":
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -23,11 +23,36 @@ class GatewaySettings(ServiceSettings):
         pattern=r"^(\S+:\d+)?$",
         description="host:port of the memory service; empty: its RPCs are not served",
     )
+    http_tls: str = Field(
+        default="",
+        description="folder of the certificate that HTTP clients see (tls.crt with its chain, tls.key), such as the one "
+        "of ARCHON_TLS or of a public name: the HTTP gateway serves https alone, and reads files that have changed; "
+        "empty: http",
+    )
+    trusted_proxies: str = Field(
+        default="",
+        description="addresses or networks of the proxies in front of the HTTP gateway, separated by commas, whose "
+        "X-Forwarded-For and X-Forwarded-Proto count; empty: none",
+    )
+    keep_alive_seconds: int = Field(
+        default=130,
+        ge=1,
+        le=86_400,
+        description="seconds for which the HTTP gateway keeps an idle connection: more than any proxy in front of it "
+        "does",
+    )
+    http_drain_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        le=600,
+        description="seconds after SIGTERM for which the HTTP gateway goes on serving, while /readyz says that it stops "
+        "and connections are closed after their answer: the time in which proxies notice",
+    )
     public_url: str = Field(
         default="",
         pattern=r"^(https?://[A-Za-z0-9.:\[\]-]+)?$",
-        description="URL of the HTTP gateway as browsers reach it, such as https://archon.example.com; empty: http:// "
-        "and the address that it listens on",
+        description="URL of the HTTP gateway as browsers reach it, such as https://archon.example.com; empty: the "
+        "address that it listens on",
     )
     origins: str = Field(
         default="",

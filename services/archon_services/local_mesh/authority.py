@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -112,28 +113,54 @@ class Authority:
         further names of DNS and IP addresses of it. Raises FailedPrecondition if it is of another mesh."""
         if identity.mesh != self.mesh:
             raise FailedPrecondition(f"this authority is of the mesh {self.mesh}, not of {identity.mesh}")
+        own: list[x509.GeneralName] = [
+            x509.UniformResourceIdentifier(str(identity)),
+            x509.DNSName(identity.dns_name),
+        ]
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        return self._store(folder, identity.name[:64], [*own, *map(_general_name, names)], usages, now, days)
+
+    def issue_server(
+        self, folder: Path, names: tuple[str, ...], *, now: datetime.datetime, days: float
+    ) -> x509.Certificate:
+        """Writes the certificate of a server with these names of DNS and IP addresses, its key and the certificate of
+        the authority to a folder. It names no member of the mesh."""
+        return self._store(folder, names[0], list(map(_general_name, names)), [ExtendedKeyUsageOID.SERVER_AUTH], now, days)
+
+    def server_expires(self, folder: Path) -> float:
+        """Returns the wall seconds at which the certificate of a server ends; 0 if the folder has none of this
+        authority, with its key."""
+        try:
+            leaf = x509.load_pem_x509_certificate((folder / CERTIFICATE).read_bytes())
+            key = load_pem_private_key((folder / KEY).read_bytes(), password=None)
+            leaf.verify_directly_issued_by(self.certificate)
+        except (OSError, ValueError, TypeError, InvalidSignature):
+            return 0.0
+        return leaf.not_valid_after_utc.timestamp() if key.public_key() == leaf.public_key() else 0.0
+
+    def _store(
+        self,
+        folder: Path,
+        subject: str,
+        names: list[x509.GeneralName],
+        usages: list[x509.ObjectIdentifier],
+        now: datetime.datetime,
+        days: float,
+    ) -> x509.Certificate:
+        """Issues a certificate, and writes it, its key and the certificate of the authority to a folder."""
         key = ec.generate_private_key(ec.SECP256R1())
-        others = [_general_name(name) for name in names]
         certificate = (
             x509.CertificateBuilder()
-            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, identity.name[:64])]))
+            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)]))
             .issuer_name(self.certificate.subject)
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - _EARLIER)
             .not_valid_after(now + datetime.timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(
-                x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
-                critical=False,
-            )
+            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()), critical=False)
-            .add_extension(
-                x509.SubjectAlternativeName(
-                    [x509.UniformResourceIdentifier(str(identity)), x509.DNSName(identity.dns_name), *others]
-                ),
-                critical=False,
-            )
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .sign(self.key, hashes.SHA256())
         )
         private_folder(folder)

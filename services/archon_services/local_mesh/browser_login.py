@@ -17,18 +17,18 @@ def login_address(home: Home, state: MeshState) -> str:
     of the mesh are issued elsewhere, and an empty text if it runs no HTTP gateway."""
     address = state.address(GATEWAY)
     if address and not home.signing_key.exists():
-        return f"http://{address}/"
+        return f"{gateway_url(state)}/"
     return once(home, state, TokenIssuer(home).token(user(), lifetime=LIFETIME)) if address else ""
 
 
-def share_address(state: MeshState) -> str:
-    """Returns the address of the HTTP gateway; empty if the mesh runs none."""
+def gateway_url(state: MeshState) -> str:
+    """Returns the URL of the HTTP gateway; empty if the mesh runs none."""
     address = state.address(GATEWAY)
-    return f"http://{address}" if address else ""
+    return f"{'https' if state.tls else 'http'}://{address}" if address else ""
 
 
 def once(home: Home, state: MeshState, token: str) -> str:
     """Returns an address that logs a browser in with a token, once and within minutes; empty if the mesh runs no HTTP
     gateway."""
-    address = state.address(GATEWAY)
-    return f"http://{address}/login/once?code={issue(home.logins, token)}" if address else ""
+    address = gateway_url(state)
+    return f"{address}/login/once?code={issue(home.logins, token)}" if address else ""

@@ -13,6 +13,7 @@ from archon.principal import Principal
 from archon.security.certificates import CertificateFolder
 from archon.security.spiffe import SpiffeId
 from archon_services.local_mesh.home import Home
+from archon_services.local_mesh.options import GATEWAY
 from archon_services.local_mesh.tokens import user
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 DAYS: Final = 7.0
 """Days for which a certificate is valid; it is renewed long before."""
+
+LOOPBACK: Final = ("127.0.0.1", "::1")
+"""Addresses that the certificate of the HTTP gateway names."""
 
 _RENEW_LEFT: Final = DAYS * 2 / 3 * 86_400
 
@@ -43,6 +47,14 @@ class CertificateIssuer:
         self._write(authority, self._home.folder.user_certificate, user())
         for name, principal in processes:
             self._write(authority, self._home.certificate(name), principal)
+            if name == GATEWAY:
+                self._write_https(authority, self._home.https_certificate)
+
+    def _write_https(self, authority: Authority, folder: Path) -> None:
+        """Writes the certificate that clients of the HTTP gateway see. It names this machine, and no member."""
+        now = self._now()
+        if not _RENEW_LEFT < authority.server_expires(folder) - now.timestamp() <= DAYS * 86_400:
+            authority.issue_server(folder, ("localhost", *LOOPBACK), now=now, days=DAYS)
 
     def _write(self, authority: Authority, folder: Path, principal: Principal) -> None:
         identity = SpiffeId(authority.mesh, principal.tenant, principal.kind, principal.name)

@@ -85,6 +85,11 @@ class Home:
         """Returns the folder with the certificate of a process."""
         return self.tls / name
 
+    @property
+    def https_certificate(self) -> Path:
+        """The folder with the certificate that clients of the HTTP gateway see."""
+        return self.tls / "https"
+
     def process_token(self, name: str) -> Path:
         """Returns the file with the tokens of a process."""
         return self.root / "tokens" / name

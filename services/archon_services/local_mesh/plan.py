@@ -23,8 +23,12 @@ from archon_services.local_mesh.jaeger import NO_JAEGER, choose_addresses, expor
 from archon_services.local_mesh.options import GATEWAY, ROLES, SERVERS, WORKFLOW, MeshOptions
 from archon_services.local_mesh.ports import DEFAULT_PORTS, free_port, is_free_here
 
+HTTP_TLS: Final = "ARCHON_HTTP_TLS"
+"""The variable with the folder of the certificate that clients of the HTTP gateway see."""
+
 # Variables that differ per process, so that values in the user's shell apply to processes started by hand only.
 _PER_PROCESS: Final = (
+    HTTP_TLS,
     "ARCHON_HOST",
     "ARCHON_PORT",
     "ARCHON_ADVERTISE",
@@ -182,6 +186,7 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         environment |= _metrics_port(taken) if name != "etcd" else {}
         environment |= _token_file(home, name) if has_keys and name != "etcd" else {}
         environment |= _certificate(home, name) if options.tls and name != "etcd" else {}
+        environment |= {HTTP_TLS: str(home.https_certificate)} if options.tls and name == GATEWAY else {}
         kind = name if name in ("etcd", GATEWAY) else "service"
         folder = home.sockets if address.startswith(UNIX) else None
         rank = 10 - SERVERS.index(name)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from archon_services.local_mesh.etcd_server import UNIX
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Mapping
 
     import grpc.aio
@@ -45,6 +46,7 @@ class Probe:
         self._kind = kind
         self._address = address
         self._channel: grpc.aio.Channel | None = None
+        self._trusted: tuple[bytes, ssl.SSLContext] | None = None
 
     async def __aenter__(self) -> Probe:
         return self
@@ -118,10 +120,21 @@ class Probe:
             return False
         return bool(response.status == health_pb2.HealthCheckResponse.SERVING)
 
+    def _context(self) -> ssl.SSLContext | None:
+        """Returns the context of connections over HTTP; None if they are not encrypted."""
+        if self._kind != "gateway" or self._certificate is None:
+            return None
+        import ssl
+
+        authorities = self._certificate.read().authorities
+        if self._trusted is None or self._trusted[0] != authorities:
+            self._trusted = authorities, ssl.create_default_context(cadata=authorities.decode())
+        return self._trusted[1]
+
     async def _http(self, path: str, expected: bytes) -> bool:
         try:
             async with asyncio.timeout(TIMEOUT):
-                reader, writer = await open_address(self._address)
+                reader, writer = await open_address(self._address, self._context())
                 try:
                     writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
                     return expected in await reader.read(4096)
@@ -131,9 +144,12 @@ class Probe:
             return False
 
 
-async def open_address(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connects to `host:port`, or to the Unix socket of `unix:PATH`. Raises OSError, or ValueError for another form."""
+async def open_address(
+    address: str, context: ssl.SSLContext | None = None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connects to `host:port`, or to the Unix socket of `unix:PATH`; with TLS in a context for it. Raises OSError, or
+    ValueError for another form."""
     if address.startswith(UNIX):
         return await asyncio.open_unix_connection(address.removeprefix(UNIX))
     host, _, port = address.rpartition(":")
-    return await asyncio.open_connection(host.strip("[]"), int(port))
+    return await asyncio.open_connection(host.strip("[]"), int(port), ssl=context)

@@ -19,13 +19,14 @@ from archon.errors import (
     InvalidArgument,
     PermissionDenied,
     TokenExpired,
+    TokenInvalid,
     TokenMissing,
     TokenRevoked,
     Unavailable,
 )
 from archon.principal import DEFAULT_TENANT, TENANT, Kind, Principal
 from archon.security.certificates import CertificateFolder, OwnCertificate, member_of, own_folder
-from archon.security.credentials import IDENTITY_KEY, TENANT_KEY, has_own_token
+from archon.security.credentials import IDENTITY_KEY, TENANT_KEY, TOKEN_ONLY_KEY, has_own_token
 from archon.security.keys import VARIABLE, KeyFile, KeySet
 from archon.security.mesh_folder import ServingFolder
 from archon.security.openid.provider import Provider
@@ -146,7 +147,7 @@ class MemberAuthenticator:
                 principal = remembered
             elif token and self._provider is not None and self._provider.issued(token):
                 principal = self._remember(token, self._of_provider(token, keys))
-            elif self._certificate is not None and (keys is None or "authorization" not in fields):
+            elif self._certificate is not None and self._names_caller(fields, keys):
                 principal = self._member(connection(), self._certificate.read())
             elif keys is None:
                 return Caller()
@@ -158,6 +159,18 @@ class MemberAuthenticator:
         except ArchonError as error:
             self._refusals.note(method, error)
             raise
+
+    def _names_caller(self, fields: Mapping[str, str], keys: KeySet | None) -> bool:
+        """Whether the certificate of the connection says who calls. Raises TokenInvalid for a call that was forwarded
+        with a token, if this server verifies no tokens of its issuer."""
+        if TOKEN_ONLY_KEY not in fields:
+            return keys is None or "authorization" not in fields
+        if keys is None:
+            raise TokenInvalid(
+                f"this service cannot verify the token of the caller: give it the {VARIABLE} or {ISSUER} of the HTTP "
+                "gateway"
+            )
+        return False
 
     def _check_tenant(self, principal: Principal) -> None:
         """Raises PermissionDenied if this is an agent, and the caller is of another tenant and serves not all."""

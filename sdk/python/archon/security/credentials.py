@@ -27,6 +27,10 @@ TOKEN_FILE: Final = "ARCHON_TOKEN_FILE"
 TENANT_KEY: Final = "archon-tenant"
 IDENTITY_KEY: Final = "archon-identity"
 
+TOKEN_ONLY_KEY: Final = "archon-token-only"
+"""Metadata of a call that an HTTP gateway forwards: its caller is the one of the token, and the certificate of the
+connection, which is the gateway's, lets nobody in."""
+
 INSTANCE_KEY: Final = "archon-instance"
 """The instance_id of the attached agent that a call to an orchestrator is for."""
 

@@ -17,7 +17,7 @@ from archon_services.cli.options import LAST, OrchestratorOption
 from archon_services.cli.target.mesh import connecting, find_orchestrator
 from archon_services.cli.target.run import find_run_id
 from archon_services.local_mesh import live_state
-from archon_services.local_mesh.browser_login import share_address
+from archon_services.local_mesh.browser_login import gateway_url
 from archon_services.local_mesh.tokens import TokenIssuer
 
 
@@ -45,7 +45,7 @@ def share(
     run_id = asyncio.run(_existing(find_orchestrator(orchestrator), run))
     home = find_home()
     state = live_state(home)
-    base = os.environ.get("ARCHON_PUBLIC_URL", "").rstrip("/") or (share_address(state) if state is not None else "")
+    base = os.environ.get("ARCHON_PUBLIC_URL", "").rstrip("/") or (gateway_url(state) if state is not None else "")
     if not base:
         raise CliError(f"no HTTP gateway runs in {home.root}", hint="`archon up` starts one.", code=NOT_FOUND)
     print(f"{base}/shared/{issuer.share(run_id, DEFAULT_TENANT, lifetime=lifetime)}")

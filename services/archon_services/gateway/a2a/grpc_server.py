@@ -15,15 +15,18 @@ from grpc_reflection.v1alpha import reflection
 from archon.channel import server_options
 from archon.errors import Unavailable
 from archon.loopback import with_port
+from archon_services.gateway.tls import ServerCertificate, grpc_credentials
 
 STOP_GRACE: Final = 2.0
 """Seconds that calls in flight get at shutdown."""
 
 
 @asynccontextmanager
-async def serve_grpc(servicer: GrpcHandler, host: str, port: int) -> AsyncIterator[int]:
-    """Serves A2A over gRPC for the duration of the block, and yields the port; port 0 picks a free one. Raises
-    Unavailable if the port is taken."""
+async def serve_grpc(
+    servicer: GrpcHandler, host: str, port: int, certificate: ServerCertificate | None = None
+) -> AsyncIterator[int]:
+    """Serves A2A over gRPC for the duration of the block, and yields the port; port 0 picks a free one. With a
+    `certificate` connections are encrypted. Raises Unavailable if the port is taken."""
     server = grpc.aio.server(options=server_options())
     add_to_server: Any = a2a_pb2_grpc.add_A2AServiceServicer_to_server
     add_to_server(servicer, server)
@@ -33,7 +36,10 @@ async def serve_grpc(servicer: GrpcHandler, host: str, port: int) -> AsyncIterat
     reflection.enable_server_reflection([name, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
     wanted = with_port(host, port)
     try:
-        bound = server.add_insecure_port(wanted)
+        if certificate is None:
+            bound = server.add_insecure_port(wanted)
+        else:
+            bound = server.add_secure_port(wanted, grpc_credentials(certificate))
     except RuntimeError:
         bound = 0
     if not bound:

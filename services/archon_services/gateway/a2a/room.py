@@ -35,6 +35,7 @@ from archon_services.gateway.a2a.requests import Admission, GrpcCalls, HttpCalls
 from archon_services.gateway.a2a.signing import JWKS_PATH, CardKey
 from archon_services.gateway.a2a.webhook import Webhooks
 from archon_services.gateway.room import Gateway
+from archon_services.gateway.tls import own_certificate
 
 _OF_CALLERS: Final = ("utils.error_handlers", "utils.version_validator", "server.routes.jsonrpc_dispatcher")
 """Loggers of the SDK that write a line, or a stack, for each mistake of a caller."""
@@ -67,10 +68,13 @@ async def a2a_room(gateway: Gateway) -> AsyncIterator[Sequence[BaseRoute]]:
             push=push is not None,
         )
         calls = GrpcCalls(mesh)
-        async with serve_grpc(GrpcHandler(handler, calls), settings.host, settings.a2a_grpc_port) as port:
+        certificate = own_certificate(settings.http_tls)
+        served = serve_grpc(GrpcHandler(handler, calls), settings.host, settings.a2a_grpc_port, certificate)
+        async with served as port:
             target = settings.a2a_grpc_target or with_port(settings.host, port)
             cards = Cards(mesh, agents, key, replace(place, grpc_target=target))
-            own = f"http://{with_port(settings.host, settings.port)}" if settings.port else ""
+            scheme = "https" if settings.http_tls else "http"
+            own = f"{scheme}://{with_port(settings.host, settings.port)}" if settings.port else ""
             calls.place = replace(place, grpc_target=target, base_url=place.base_url or own)
             if push is not None:
                 delivery.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,8 +16,9 @@ from archon_services.gateway.failures import failure_json
 HEARTBEAT: Final = b": alive\n\n"
 """A comment, which shows that the stream is alive and keeps proxies from closing it."""
 
-FIRST: Final = b"retry: 2000\n\n"
-"""Has a client wait 2 s before it connects again."""
+RETRY: Final = (1_000, 3_000)
+"""Milliseconds that a client waits before it connects again, at least and at most: the viewers of a gateway that stops
+do not come back at the same moment."""
 
 END: Final = b"event: end\ndata: {}\n\n"
 """No further event comes: the client closes the stream, or gets 204 when it connects again."""
@@ -30,6 +32,11 @@ class Frame:
 
     number: int
     data: bytes
+
+
+def first_frame() -> bytes:
+    """Returns the beginning of a stream, which says how long its client waits before it connects again."""
+    return f"retry: {random.randint(*RETRY)}\n\n".encode()
 
 
 def frame_of(number: int, message: Any) -> Frame:

@@ -8,7 +8,7 @@ from typing import Final
 
 from archon import status
 from archon.errors import ArchonError
-from archon_services.gateway.events.frames import END, FIRST, HEARTBEAT, failure_frame
+from archon_services.gateway.events.frames import END, HEARTBEAT, failure_frame, first_frame
 from archon_services.gateway.events.topic import Fallen, Topic
 
 CHECKED_EVERY: Final = 1.0
@@ -74,7 +74,7 @@ def _pending(topic: Topic, position: int) -> tuple[list[bytes], int]:
 
 async def guarded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Begins a stream, and ends it with an event that says why if it fails."""
-    yield FIRST
+    yield first_frame()
     try:
         async for piece in pieces:
             yield piece

@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from archon.errors import CrossSiteRequest, InvalidArgument, PermissionDenied
-from archon.loopback import is_loopback, with_port
+from archon.loopback import is_loopback
 from archon_services.gateway.settings import GatewaySettings
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -25,12 +25,18 @@ class Addresses:
         self._public_host = urlsplit(self._public).netloc.lower()
         self._listens_on_loopback = is_loopback(settings.host)
         self._own_host = settings.host.strip("[]").lower()
+        self._scheme = "https" if settings.http_tls else "http"
         self.origins = tuple(_origin(each) for each in settings.origins.split(",") if each.strip())
-        self.secure = self._public.startswith("https://")
+        self.secure = (self._public or f"{self._scheme}://").startswith("https://")
+        """Whether browsers reach the gateway by https."""
 
-    def own_url(self, host: str) -> str:
-        """Returns the URL of the gateway, for a request with the header Host `host`."""
-        return self._public or f"http://{host}"
+        self.strict = self.secure and not (self._listens_on_loopback and not self._public)
+        """Whether browsers are told to use https alone: not for `localhost`, which other servers have as well."""
+
+    def own_url(self, host: str, scheme: str = "") -> str:
+        """Returns the URL of the gateway, for a request with the header Host `host`. `scheme` is the one by which the
+        client, or its proxy, was reached."""
+        return self._public or f"{scheme or self._scheme}://{host}"
 
     def check_host(self, host: str) -> None:
         """Raises PermissionDenied if the gateway does not serve under the name in the header Host."""
@@ -44,7 +50,9 @@ class Addresses:
             return
         raise PermissionDenied(f"the HTTP gateway is not served under the host {host[:100]!r}")
 
-    def check_source(self, method: str, headers: Mapping[str, str], *, has_session: bool) -> None:
+    def check_source(
+        self, method: str, headers: Mapping[str, str], *, has_session: bool, scheme: str = ""
+    ) -> None:
         """Raises CrossSiteRequest if a page elsewhere has caused a request that no token of its own goes with."""
         if "authorization" in headers:
             return  # no page has a browser add this header without an answer to a preflight request
@@ -55,7 +63,7 @@ class Addresses:
         if site is not None:
             allowed = site == "same-origin" or navigates or (site == "none" and method in _SAFE)
         elif origin is not None:
-            allowed = origin == self.own_url(headers.get("host", ""))
+            allowed = origin == self.own_url(headers.get("host", ""), scheme)
         else:
             allowed = method in _SAFE or not has_session  # a program, which has no cookie of a browser
         if not allowed:
@@ -85,8 +93,3 @@ def local_path(text: str) -> str:
     leads to no other site."""
     usable = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable() and "\\" not in text
     return text if usable and len(text) <= 2_000 else "/"
-
-
-def loopback_url(host: str, port: int) -> str:
-    """Returns the URL of a gateway on this machine."""
-    return f"http://{with_port(host, port)}"

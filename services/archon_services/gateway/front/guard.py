@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -13,26 +13,36 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from archon import status
 from archon.errors import InvalidArgument
 from archon_services.common.byte_budget import ByteBudget
+from archon_services.gateway.draining import Draining
 from archon_services.gateway.failures import failure_response
 from archon_services.gateway.front.addresses import Addresses
 from archon_services.gateway.front.body import MAX_HELD, HeldBody
 from archon_services.gateway.front.headers import harden
+from archon_services.gateway.front.refusals import RefusalLog
+from archon_services.gateway.front.target import with_origin_form
+
+HEALTHY: Final = "/healthz"
+READY: Final = "/readyz"
+PROBES: Final = frozenset({HEALTHY, READY})
+"""Paths of probes, which name the address of a pod in the header Host."""
 
 
 class Guard:
     """An ASGI application around another. `has_session` says whether headers have the cookie of a session; `seconds` is
-    the time in which a body arrives."""
+    the time in which a body arrives. Once `draining` has begun, each response ends its connection."""
 
     def __init__(
         self,
         application: ASGIApp,
         addresses: Addresses,
         has_session: Callable[[Mapping[str, str]], bool],
+        draining: Draining,
         *,
         seconds: float,
     ) -> None:
         self._application, self._addresses, self._has_session = application, addresses, has_session
-        self._seconds = seconds
+        self._seconds, self._draining = seconds, draining
+        self._refusals = RefusalLog()
         self._budget = ByteBudget(MAX_HELD)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -46,14 +56,16 @@ class Guard:
             if message["type"] == "http.response.start":
                 started = True
                 headers = MutableHeaders(raw=message["headers"])
-                harden(headers, secure=self._addresses.secure)
-                if not body.complete:
-                    headers["connection"] = "close"  # the rest of it is not read
+                harden(headers, strict=self._addresses.strict)
+                if not body.complete or self._draining.begun:
+                    headers["connection"] = "close"  # the rest of the body is not read, or a proxy goes elsewhere
                 if message["status"] == HTTPStatus.UNAUTHORIZED:
                     headers["www-authenticate"] = 'Bearer realm="archon"'
+                self._refusals.note(scope, message["status"])
             await send(message)
 
         try:
+            scope = with_origin_form(scope)
             self._check(scope)
             await body.read(receive)
             await self._application(scope, body.replay(receive), hardened)
@@ -75,6 +87,7 @@ class Guard:
             raise InvalidArgument("the request has a header twice that it may have once")
         if "content-length" in headers and "transfer-encoding" in headers:
             raise InvalidArgument("the request gives the size of its body twice")
-        if scope["path"] != "/healthz":  # a probe names the address of the pod
+        if scope["path"] not in PROBES:
             self._addresses.check_host(headers.get("host", ""))
-        self._addresses.check_source(scope["method"], headers, has_session=self._has_session(headers))
+        has_session = self._has_session(headers)
+        self._addresses.check_source(scope["method"], headers, has_session=has_session, scheme=scope["scheme"])

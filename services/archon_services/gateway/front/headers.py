@@ -24,11 +24,11 @@ FIXED: Final = {
 STRICT_TRANSPORT: Final = "max-age=31536000"
 
 
-def harden(headers: MutableHeaders, *, secure: bool) -> None:
-    """Adds the headers to a response. `secure` says whether browsers reach the gateway by https."""
+def harden(headers: MutableHeaders, *, strict: bool) -> None:
+    """Adds the headers to a response. `strict` says whether browsers are told to use https alone."""
     for name, value in DEFAULTS.items():
         headers.setdefault(name, value)
     for name, value in FIXED.items():
         headers[name] = value
-    if secure:
+    if strict:
         headers["strict-transport-security"] = STRICT_TRANSPORT

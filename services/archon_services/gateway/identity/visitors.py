@@ -9,7 +9,7 @@ from typing import Final
 
 from archon.errors import TokenMissing
 from archon.security.authenticator import Authenticator, Caller
-from archon.security.credentials import IDENTITY_KEY, TENANT_KEY
+from archon.security.credentials import IDENTITY_KEY, TENANT_KEY, TOKEN_ONLY_KEY
 from archon_services.gateway.identity.sessions import Sessions
 from archon_services.gateway.limits.rates import Rates
 from archon_services.gateway.limits.streams import Streams
@@ -54,7 +54,8 @@ class Visitors:
             authorization = f"Bearer {session.token}"
         if authorization is not None:
             metadata.append((_AUTHORIZATION, authorization))
-        visitor = Visitor(self._authenticator.caller(rpc, metadata, _no_certificate), tuple(metadata))
+        caller = self._authenticator.caller(rpc, metadata, _no_certificate)
+        visitor = Visitor(caller, (*metadata, (TOKEN_ONLY_KEY, "1")))
         self.admit(visitor)
         return visitor
 

@@ -89,7 +89,7 @@ class Logins:
         return response
 
     def _callback(self, request: Request) -> str:
-        return self._addresses.own_url(request.headers["host"]) + CALLBACK
+        return self._addresses.own_url(request.headers["host"], request.url.scheme) + CALLBACK
 
 
 @asynccontextmanager
