@@ -20,7 +20,8 @@ from tests.unit.deploy.manifests import ROOT, Manifest, validate
 KUSTOMIZE: Final = ROOT / "deploy" / "kustomize"
 COMPONENTS: Final = KUSTOMIZE / "components"
 CRDS: Final = Path(__file__).parent / "crds"
-"""Definitions of cert-manager 1.18.2, CloudNativePG 1.27.0 and KEDA 2.17.2, from their repositories."""
+"""Definitions of cert-manager 1.18.2, CloudNativePG 1.27.0, KEDA 2.17.2 and the Gateway API 1.4.1, from their
+repositories."""
 
 VERSION: Final = "1.37"
 """The version of Kubernetes whose schemas everything is checked against."""

@@ -13,8 +13,11 @@ from tests.unit.deploy.kustomize_output import of_kind, templates, variables
 from tests.unit.deploy.manifests import Manifest
 
 AGENTS: Final = frozenset(f"archon-{role}" for role in DEFAULT_ROLES)
-OURS: Final = AGENTS | {"archon-registry", "archon-memory", "archon-orchestrator"}
-SECRETS: Final = frozenset({"archon-audit", "archon-model", "archon-postgresql"})
+GATEWAY: Final = "archon-gateway"
+OURS: Final = AGENTS | {"archon-registry", "archon-memory", "archon-orchestrator", GATEWAY}
+SECRETS: Final = frozenset(
+    {"archon-audit", "archon-model", "archon-postgresql", "archon-session", "archon-keys", "archon-openid"}
+)
 """Secrets that operators of a mesh create."""
 
 OPERATORS_SECRETS: Final = frozenset({"archon-postgresql-app", "archon-postgresql-ca"})
@@ -37,7 +40,8 @@ def is_several(name: str, documents: list[Manifest]) -> bool:
 
 
 def _scaled(documents: list[Manifest]) -> set[str]:
-    return {scaled["spec"]["scaleTargetRef"]["name"] for scaled in of_kind(documents, "ScaledObject").values()}
+    scalers = of_kind(documents, "ScaledObject"), of_kind(documents, "HorizontalPodAutoscaler")
+    return {scaled["spec"]["scaleTargetRef"]["name"] for found in scalers for scaled in found.values()}
 
 
 def restricted(documents: list[Manifest]) -> Iterator[str]:
@@ -224,6 +228,9 @@ def encrypted(documents: list[Manifest]) -> Iterator[str]:
             yield f"{name} has the certificate of another"
         if mount.get("readOnly") is not True or secret.get("defaultMode") != 0o440:
             yield f"the key of {name} is open"
+        if name == GATEWAY:
+            yield from _serves_https(container, values)
+            continue
         probes = {container[f"{kind}Probe"]["grpc"]["port"] for kind in ("startup", "liveness", "readiness")}
         health = int(values.get("ARCHON_HEALTH_PORT", 0))
         if probes != {health} or health not in {port["containerPort"] for port in container["ports"]}:
@@ -232,6 +239,35 @@ def encrypted(documents: list[Manifest]) -> Iterator[str]:
     clear = any(re.match(r"--listen-(client|peer)-urls=http:", argument) for argument in arguments)
     if clear or not {"--client-cert-auth=true", "--peer-client-cert-auth=true"} <= set(arguments):
         yield "etcd speaks in clear text"
+
+
+def _serves_https(container: Manifest, values: Manifest) -> Iterator[str]:
+    """The gateway asks no caller for a certificate, so that it is probed at its own port."""
+    if values.get("ARCHON_HTTP_TLS") != values["ARCHON_TLS"]:
+        yield f"{GATEWAY} speaks in clear text"
+    if {container[f"{kind}Probe"]["httpGet"].get("scheme") for kind in ("startup", "liveness", "readiness")} != {"HTTPS"}:
+        yield f"{GATEWAY} is probed in clear text"
+
+
+def logged_in(documents: list[Manifest]) -> Iterator[str]:
+    """A session that one replica has begun is known to the others, and every service verifies the token in it."""
+    templates_by_name = templates(documents)
+    [gateway] = templates_by_name[GATEWAY]["spec"]["containers"]
+    values = variables(gateway)
+    folder = str(values.get("ARCHON_SESSION_KEY", "")).rpartition("/")[0]
+    shared = {mount["mountPath"] for mount in gateway["volumeMounts"] if mount.get("readOnly")}
+    if folder not in shared:
+        yield f"each replica of {GATEWAY} has sessions of its own"
+    if "ARCHON_PUBLIC_URL" not in values:
+        yield f"{GATEWAY} does not know its name"
+    own = {key: value for key, value in values.items() if key == "ARCHON_KEYS" or key.startswith("ARCHON_OIDC_")}
+    own.pop("ARCHON_OIDC_CLIENT_SECRET", None)
+    for name in OURS - AGENTS:
+        [container] = templates_by_name[name]["spec"]["containers"]
+        if not own.items() <= variables(container).items():
+            yield f"{name} does not verify the tokens that {GATEWAY} does"
+    if not own:
+        yield f"{GATEWAY} knows nobody"
 
 
 def quorum(documents: list[Manifest]) -> Iterator[str]:
@@ -249,7 +285,7 @@ EVERYWHERE: Final[tuple[Rule, ...]] = (
 )
 """Rules of every mesh."""
 
-IN_PRODUCTION: Final[tuple[Rule, ...]] = (*EVERYWHERE, disruptions, encrypted, quorum)
+IN_PRODUCTION: Final[tuple[Rule, ...]] = (*EVERYWHERE, disruptions, encrypted, quorum, logged_in)
 """Rules of a mesh in production."""
 
 

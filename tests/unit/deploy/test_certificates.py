@@ -17,7 +17,7 @@ from archon_services.registry.store.etcd_client import parse_members
 from tests.unit.deploy.certificates import issue
 from tests.unit.deploy.kustomize_output import config, of_kind, render, templates
 from tests.unit.deploy.manifests import Manifest
-from tests.unit.deploy.rules import AGENTS, OURS
+from tests.unit.deploy.rules import AGENTS, GATEWAY, OURS
 
 MESH = "archon"
 
@@ -50,7 +50,7 @@ def test_a_certificate_names_its_member(name: str, tmp_path: Path) -> None:
 
 def test_services_are_those_that_clients_ask_for() -> None:
     asked = {f"archon-{each.name}" for each in (peer.ORCHESTRATOR, peer.REGISTRY, peer.MEMORY)}
-    assert asked == OURS - AGENTS
+    assert asked == OURS - AGENTS - {GATEWAY}
 
 
 def test_etcd_is_named_as_it_is_dialled_and_is_no_member() -> None:

@@ -82,7 +82,7 @@ def test_the_readmes_external_etcd_removes_the_bases_etcd(tmp_path: Path) -> Non
     documents = overlay(tmp_path, extract("$patch: delete"))
     assert config(documents)["etcd"].startswith("10.0.0.1:2379,")
     assert not any(document["metadata"]["name"] == "archon-etcd" for document in documents)
-    assert len([document for document in documents if document["kind"] in ("Deployment", "StatefulSet")]) == 8
+    assert len([document for document in documents if document["kind"] in ("Deployment", "StatefulSet")]) == 9
 
 
 def overlaid(folder: Path, words: str, *, start: str = "") -> list[dict[str, Any]]:

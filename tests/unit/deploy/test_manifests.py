@@ -14,6 +14,9 @@ from archon.agent.settings import DRAIN_GRACE
 from archon_services.agents.settings import AgentServiceSettings
 from archon_services.common.settings import ServiceSettings, load
 from archon_services.common.variables import SERVICES, VARIABLES
+from archon_services.gateway.front.guard import HEALTHY, READY
+from archon_services.gateway.serving import STOP_GRACE
+from archon_services.gateway.settings import GatewaySettings
 from archon_services.local_mesh.options import DEFAULT_ROLES as ROLES
 from archon_services.memory.settings import MemorySettings
 from archon_services.orchestrator.settings import OrchestratorSettings
@@ -25,10 +28,14 @@ from tests.unit.deploy.manifests import BASE, Invalid, Manifest, container, envi
 KUBERNETES = ("1.27", "1.37")
 """The oldest version that the README names, and the newest version with schemas."""
 
+GATEWAY = "archon-gateway"
+"""It speaks HTTP, and has a Service with an address: proxies and clients of HTTP know no instances."""
+
 SETTINGS: dict[str, type[ServiceSettings]] = {
     "archon-registry": RegistrySettings,
     "archon-memory": MemorySettings,
     "archon-orchestrator": OrchestratorSettings,
+    GATEWAY: GatewaySettings,
     **{f"archon-{role}": AgentServiceSettings for role in ROLES},
 }
 
@@ -70,6 +77,7 @@ def test_the_base_has_every_workload() -> None:
         "Deployment/archon-registry": 2,
         "StatefulSet/archon-memory": 1,
         "StatefulSet/archon-orchestrator": 1,
+        f"Deployment/{GATEWAY}": 2,
         **{f"Deployment/archon-{role}": 2 for role in ROLES},
     }
 
@@ -107,19 +115,23 @@ def test_each_container_is_probed_at_its_own_port(workload: Manifest) -> None:
         if "grpc" in probe:
             assert probe["grpc"] == {"port": int(environment(workload)["ARCHON_PORT"])}
         else:
-            assert workload["metadata"]["name"] == "archon-etcd", "Archon's services are probed over gRPC"
+            name = workload["metadata"]["name"]
+            assert name in ("archon-etcd", GATEWAY), "Archon's other services are probed over gRPC"
             assert probe["httpGet"]["port"] in ports
+            if name == GATEWAY:
+                assert probe["httpGet"]["path"] == (READY if kind == "readinessProbe" else HEALTHY)
 
 
 @each_of_ours
 def test_ports_agree(workload: Manifest) -> None:
     port = int(environment(workload)["ARCHON_PORT"])
-    assert container(workload)["ports"] == [{"name": "grpc", "containerPort": port}]
+    protocol = "http" if workload["metadata"]["name"] == GATEWAY else "grpc"
+    assert container(workload)["ports"] == [{"name": protocol, "containerPort": port}]
     service = base.services().get(workload["metadata"]["name"])
     assert (service is None) == is_agent(workload)
     if service is not None:
         [served] = service["spec"]["ports"]
-        assert (served["port"], served["targetPort"]) == (port, "grpc")
+        assert (served["port"], served["targetPort"]) == (port, protocol)
 
 
 def test_the_ports_of_etcd_agree() -> None:
@@ -143,7 +155,8 @@ def test_the_members_of_etcd_know_each_other() -> None:
 
 @pytest.mark.parametrize("service", base.services().values(), ids=name_of)
 def test_a_service_finds_the_pods_of_its_name_one_by_one(service: Manifest) -> None:
-    assert service["spec"]["clusterIP"] == "None"
+    has_address = service["metadata"]["name"] == GATEWAY
+    assert service["spec"].get("clusterIP") == (None if has_address else "None")
     labels = of(service["metadata"]["name"])["spec"]["template"]["metadata"]["labels"]
     assert service["spec"]["selector"].items() <= labels.items()
 
@@ -164,7 +177,8 @@ def test_variables_are_settings_of_the_service_and_are_read(
 
 @each_of_ours
 def test_every_service_is_called_by_its_name_and_port(workload: Manifest) -> None:
-    for variable, name in (("ARCHON_REGISTRY", "archon-registry"), ("ARCHON_MEMORY", "archon-memory")):
+    called = ("registry", "memory", "orchestrator")
+    for variable, name in ((f"ARCHON_{each.upper()}", f"archon-{each}") for each in called):
         if (address := environment(workload).get(variable)) is not None:
             assert address == f"{name}:{base.services()[name]['spec']['ports'][0]['port']}"
 
@@ -177,6 +191,13 @@ def test_agents_advertise_their_pod_and_have_time_to_drain(workload: Manifest) -
     assert environment(workload)["ARCHON_ADVERTISE"] == "<status.podIP>"
     assert AgentSettings(host="0.0.0.0", advertise="10.1.2.3").advertised(7110) == "10.1.2.3:7110"
     assert pod(workload)["terminationGracePeriodSeconds"] > DRAIN_GRACE + ACK_GRACE + 5
+
+
+def test_the_gateway_drains_for_longer_than_a_probe_takes_and_ends_in_time() -> None:
+    drain = float(environment(of(GATEWAY))["ARCHON_HTTP_DRAIN_SECONDS"])
+    probe = container(of(GATEWAY))["readinessProbe"]
+    assert drain >= probe["periodSeconds"] + probe["timeoutSeconds"]
+    assert pod(of(GATEWAY))["terminationGracePeriodSeconds"] > drain + 2 * STOP_GRACE + 5
 
 
 @each_of_ours

@@ -15,11 +15,13 @@ from tests.unit.deploy.network import Pod, allowed
 
 AGENTS = tuple(f"archon-{role}" for role in DEFAULT_ROLES)
 SERVERS = ("archon-orchestrator", "archon-memory", "archon-registry")
+GATEWAY = "archon-gateway"
 DATABASE = Pod("postgresql", {"cnpg.io/cluster": "archon-postgresql"})
 OPERATOR = Pod("operator", {}, "cnpg-system")
 CLIENT = Pod("client", {"archon.dev/client": "true"})
 CLIENTS = Pod("clients", {}, "shop", {"archon.dev/clients": "true"})
 PROMETHEUS = Pod("prometheus", {}, "monitoring", {"archon.dev/monitoring": "true"})
+PROXY = Pod("proxy", {}, "ingress-nginx", {"archon.dev/ingress": "true"})
 STRANGER = Pod("stranger", {"app.kubernetes.io/name": "archon-registry"}, "other")
 GUEST = Pod("guest", {})
 """A pod in the namespace of the mesh that is no part of it."""
@@ -38,7 +40,9 @@ EXPECTED = {
     *((("postgresql", "postgresql", port)) for port in (5432, 8000)),
     ("operator", "postgresql", 8000),
     *((("archon-memory", "archon-weaviate", port)) for port in (8080, 50051)),
-    *(((source, "archon-collector", 4318)) for source in (*SERVERS, *AGENTS)),
+    *(((source, "archon-collector", 4318)) for source in (*SERVERS, GATEWAY, *AGENTS)),
+    *(((source, GATEWAY, 8080)) for source in ("proxy", "client", "clients")),
+    *(((GATEWAY, f"archon-{target}", port)) for target, port in (("orchestrator", 7100), ("registry", 7101), ("memory", 7102))),
     ("prometheus", "archon-collector", 8889),
     *(
         (client, f"archon-{service}", port)
@@ -62,7 +66,7 @@ def policies() -> list[Manifest]:
 @cache
 def pods() -> list[Pod]:
     own = [Pod(name, template["metadata"]["labels"]) for name, template in templates(documents()).items()]
-    return [*own, DATABASE, OPERATOR, CLIENT, CLIENTS, PROMETHEUS, STRANGER, GUEST]
+    return [*own, DATABASE, OPERATOR, CLIENT, CLIENTS, PROMETHEUS, PROXY, STRANGER, GUEST]
 
 
 @cache
@@ -90,7 +94,7 @@ def reached(rules: list[Manifest]) -> set[tuple[str, str, int]]:
 def outgoing() -> set[tuple[str, str, int]]:
     """Returns what is let out to everywhere, and refused only by the policies of others. Whether pods in other
     namespaces have policies is not known."""
-    others = {"operator", "clients", "prometheus", "stranger"}
+    others = {"operator", "clients", "prometheus", "proxy", "stranger"}
     return {
         *((source, target, 5432) for source in (*SERVERS[:2], "archon-backup") for target in others),
         *(("postgresql", target, 443) for target in others),
@@ -135,16 +139,17 @@ CLOSED = ("10.1.2.3", "172.20.0.1", "192.168.1.1", "100.100.1.1", "169.254.169.2
 """Pods, private networks, and the metadata services of clouds."""
 
 
-def test_agents_reach_models_on_the_internet_alone() -> None:
+def test_agents_and_the_gateway_reach_the_internet_alone() -> None:
     for pod in pods():
-        if pod.name in AGENTS:
+        if pod.name in (*AGENTS, GATEWAY):
             assert all(allowed(policies(), pod, address, 443) for address in INTERNET)
             assert not any(allowed(policies(), pod, address, 443) for address in CLOSED)
             assert not any(allowed(policies(), pod, address, 80) for address in INTERNET)
 
 
 def test_services_reach_a_database_and_nothing_else_outside() -> None:
-    others = {pod.name: pod for pod in pods() if pod.namespace == "archon" and pod.name not in AGENTS}
+    inside = {pod.name: pod for pod in pods() if pod.namespace == "archon"}
+    others = {name: pod for name, pod in inside.items() if name not in (*AGENTS, GATEWAY)}
     out = {
         (name, port)
         for name, pod in others.items()
@@ -153,6 +158,14 @@ def test_services_reach_a_database_and_nothing_else_outside() -> None:
     }
     databases = {(name, 5432) for name in ("archon-orchestrator", "archon-memory", "archon-backup")}
     assert out == databases | {("archon-collector", 4317), ("postgresql", 443), ("postgresql", 6443)}
+
+
+def test_services_reach_an_openid_provider_on_the_internet_alone() -> None:
+    rules = list(of_kind(render("overlays/production", "openid"), "NetworkPolicy").values())
+    for pod in pods():
+        if pod.name in SERVERS:
+            assert all(allowed(rules, pod, address, 443) for address in INTERNET)
+            assert not any(allowed(rules, pod, address, 443) for address in CLOSED)
 
 
 def test_nothing_outside_of_the_cluster_comes_in() -> None:

@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from archon.agent import AgentSettings
+from archon_services.gateway.events.viewer import SILENCE
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry.store.etcd_client import parse_members
 from tests.fixtures.prometheus import known_series
@@ -20,6 +21,7 @@ from tests.unit.deploy.rules import AGENTS, EVERYWHERE, IN_PRODUCTION, OURS, fau
 
 PRODUCTION = "overlays/production"
 ADDED = ("cloudnative-pg", "weaviate", "autoscaling", "tls-authority")
+HTTP = ("openid", "ingress-nginx", "gateway-api")
 """Components that are added on top of production."""
 
 OF_BASE = (
@@ -27,6 +29,7 @@ OF_BASE = (
     ("network-policies",),
     ("disruption-budgets",),
     ("audit",),
+    ("http", "tls"),
     ("weaviate",),
     ("autoscaling",),
     ("tls",),
@@ -54,8 +57,38 @@ def test_the_base_keeps_its_rules_with_components(components: tuple[str, ...]) -
     assert {each["metadata"].get("namespace", "archon") for each in documents} == {"archon"}
 
 
+@pytest.mark.parametrize("added", HTTP)
+def test_production_keeps_its_rules_with_people_from_outside(added: str) -> None:
+    documents = render(PRODUCTION, added)
+    assert faults(documents, IN_PRODUCTION) == []
+    assert len({(each["kind"], each["metadata"]["name"]) for each in documents}) == len(documents)
+
+
+def test_an_entry_point_leads_to_the_gateway_and_verifies_it() -> None:
+    certificate = of_kind(render(PRODUCTION), "Certificate")["archon-gateway"]["spec"]
+    service = of_kind(render(PRODUCTION), "Service")["archon-gateway"]
+    [ingress] = of_kind(render(PRODUCTION, "ingress-nginx"), "Ingress").values()
+    annotations = {key.rpartition("/")[2]: value for key, value in ingress["metadata"]["annotations"].items()}
+    assert annotations["proxy-ssl-name"] in certificate["dnsNames"]
+    assert annotations["proxy-ssl-secret"] == f"archon/{certificate['secretName']}"
+    assert (annotations["proxy-buffering"], annotations["backend-protocol"]) == ("off", "HTTPS")
+    assert int(annotations["proxy-read-timeout"]) > 4 * SILENCE
+    [rule] = ingress["spec"]["rules"]
+    [path] = rule["http"]["paths"]
+    assert path["backend"]["service"] == {"name": "archon-gateway", "port": {"name": service["spec"]["ports"][0]["name"]}}
+    documents = render(PRODUCTION, "gateway-api")
+    [route] = of_kind(documents, "HTTPRoute").values()
+    [backend] = route["spec"]["rules"][0]["backendRefs"]
+    assert (backend["name"], backend["port"]) == ("archon-gateway", service["spec"]["ports"][0]["port"])
+    [policy] = of_kind(documents, "BackendTLSPolicy").values()
+    assert policy["spec"]["validation"]["hostname"] in certificate["dnsNames"]
+    assert service["spec"]["ports"][0]["appProtocol"] == "https"
+    hosts = {rule["host"], *route["spec"]["hostnames"], config(documents)["public-url"].removeprefix("https://")}
+    assert len(hosts) == 1
+
+
 def test_every_component_is_tried() -> None:
-    tried = {name for components in (*OF_BASE, ADDED) for name in components}
+    tried = {name for components in (*OF_BASE, ADDED, HTTP) for name in components}
     assert {path.name for path in COMPONENTS.iterdir()} == tried
 
 
@@ -205,6 +238,18 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "etcd speaks in clear text",
         lambda d: first(d, "archon-etcd")["args"].remove("--client-cert-auth=true"),
     ),
+    "sessions": (
+        "each replica of archon-gateway has sessions of its own",
+        lambda d: add_variable(d, "archon-gateway", "ARCHON_SESSION_KEY", "/tmp/archon/session.key"),
+    ),
+    "tokens": (
+        "archon-memory does not verify the tokens that archon-gateway does",
+        lambda d: remove_variable(d, "archon-memory", "ARCHON_KEYS"),
+    ),
+    "http": (
+        "archon-gateway speaks in clear text",
+        lambda d: remove_variable(d, "archon-gateway", "ARCHON_HTTP_TLS"),
+    ),
     "quorum": (
         "a machine holds the quorum of etcd",
         lambda d: pod(d, "archon-etcd")["topologySpreadConstraints"][0].update(whenUnsatisfiable="ScheduleAnyway"),
@@ -220,9 +265,9 @@ def test_a_rule_notices_its_break(name: str) -> None:
     assert expected in faults(documents, IN_PRODUCTION)
 
 
-@pytest.mark.parametrize("kind", ["Certificate", "Issuer", "Cluster", "ScaledObject", "NetworkPolicy"])
+@pytest.mark.parametrize("kind", ["Certificate", "Issuer", "Cluster", "ScaledObject", "NetworkPolicy", "HTTPRoute"])
 def test_an_unknown_field_of_any_kind_is_noticed(kind: str) -> None:
-    document = next(iter(of_kind(render(PRODUCTION, *ADDED), kind).values()))
+    document = next(iter(of_kind(render(PRODUCTION, *ADDED, "gateway-api"), kind).values()))
     check(document)
     document["spec"]["colour"] = "blue"
     with pytest.raises((jsonschema.ValidationError, Exception), match="colour"):
