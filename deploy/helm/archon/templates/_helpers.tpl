@@ -3,7 +3,7 @@
 {{- if .Values.config -}}
 archon-{{ toJson .Values.config | sha256sum | trunc 10 }}
 {{- else -}}
-{{ index (dict "production" "archon-dg7c9mcmgb" "dev" "archon-4c2f56h2cb") .Values.profile }}
+{{ index (dict "production" "archon-9mk8k6522b" "dev" "archon-g8hgk92mf7") .Values.profile }}
 {{- end -}}
 {{- end -}}
 {{- define "archon.profile" -}}
