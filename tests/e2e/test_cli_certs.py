@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import ssl
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from archon.security.certificates import CertificateFolder
@@ -67,8 +69,11 @@ def test_wrong_arguments_issue_no_certificate(authority: tuple[Terminal, Path], 
 def test_a_mesh_with_encrypted_connections_works_as_any_other(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path / "home")
     try:
-        up = terminal.archon("up", "--detach", "--tls", "--only", "registry,memory,orchestrator,requirements,designer")
+        up = terminal.archon(
+            "up", "--detach", "--tls", "--only", "registry,memory,orchestrator,gateway,requirements,designer"
+        )
         assert up.code == 0, up.err
+        assert "once: https://127.0.0.1:" in up.out
         for command in (
             ("status",),
             ("agents",),
@@ -79,6 +84,11 @@ def test_a_mesh_with_encrypted_connections_works_as_any_other(tmp_path: Path) ->
             result = terminal.archon(*command)
             assert result.code == 0, (command, result.err)
         assert "0/8" in terminal.archon("agents").out  # the agents answered the command themselves
+        trusted = ssl.create_default_context(cafile=str(terminal.home / "tls" / "user" / "ca.crt"))
+        link = terminal.archon("token", "--browser").out.strip()
+        with httpx2.Client(verify=trusted, follow_redirects=False) as http:
+            assert http.get(link).status_code == 303
+            assert http.get(f"https://{terminal.state().address('gateway')}/session").json()["kind"] == "admin"
         other = Terminal(tmp_path / "other", ARCHON_ORCHESTRATOR=terminal.state().address("orchestrator"))
         other.environment["ARCHON_TOKEN"] = terminal.archon("token").out.strip()
         unreachable = other.archon("runs")
@@ -91,6 +101,7 @@ def test_a_mesh_with_encrypted_connections_works_as_any_other(tmp_path: Path) ->
                 (folder / "tls.key").unlink()  # the supervisor issues it anew, as it does before it expires
         wait_until(lambda: (terminal.home / "tls" / "designer-1" / "tls.key").exists())
         wait_until(lambda: (terminal.home / "tls" / "user" / "tls.key").exists())
+        wait_until(lambda: (terminal.home / "tls" / "https" / "tls.key").exists())
         assert CertificateFolder(terminal.home / "tls" / "designer-1").read().chain != before.chain
         assert terminal.archon("run", "again", "--role", "requirements").code == 0
         assert terminal.archon("restart", "designer").code == 0

@@ -25,6 +25,9 @@ MINIMUM: Final = ssl.TLSVersion.TLSv1_2
 
 PROTOCOLS: Final = ("http/1.1",)
 
+INTERVAL: Final = 1.0
+"""Seconds between two looks at the files, at least."""
+
 _in_use: Final[list[grpc.ServerCredentials]] = []
 """gRPC calls credentials at each handshake, and grpc.aio keeps no reference to them."""
 
@@ -33,12 +36,10 @@ Stamp = tuple[tuple[int, int, int], ...]
 
 class ServerCertificate:
     """The certificate in a folder, with its chain in tls.crt and its key in tls.key. Files that were replaced are used
-    from the next connection on; they are looked at once in `interval` seconds at most. Raises FailedPrecondition if
-    they cannot be used."""
+    from the next connection on. Raises FailedPrecondition if they cannot be used."""
 
-    def __init__(self, folder: Path, *, interval: float = 1.0) -> None:
+    def __init__(self, folder: Path) -> None:
         self._files = folder / CERTIFICATE, folder / KEY
-        self._interval = interval
         self._stamp = self._stamped()
         self._loaded = self._load()
         self._checked = time.monotonic()
@@ -51,7 +52,7 @@ class ServerCertificate:
     def current(self) -> ssl.SSLContext:
         """Returns a context with the certificate of the files. Files that cannot be used leave the last one in force,
         as while they are being replaced."""
-        if time.monotonic() - self._checked < self._interval:
+        if time.monotonic() - self._checked < INTERVAL:
             return self._loaded
         self._checked = time.monotonic()
         try:

@@ -125,7 +125,9 @@ class Authority:
     ) -> x509.Certificate:
         """Writes the certificate of a server with these names of DNS and IP addresses, its key and the certificate of
         the authority to a folder. It names no member of the mesh."""
-        return self._store(folder, names[0], list(map(_general_name, names)), [ExtendedKeyUsageOID.SERVER_AUTH], now, days)
+        return self._store(
+            folder, names[0], list(map(_general_name, names)), [ExtendedKeyUsageOID.SERVER_AUTH], now, days
+        )
 
     def server_expires(self, folder: Path) -> float:
         """Returns the wall seconds at which the certificate of a server ends; 0 if the folder has none of this

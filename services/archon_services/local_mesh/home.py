@@ -77,6 +77,11 @@ class Home:
         return self.root / "audit-key.pem"
 
     @property
+    def session_key(self) -> Path:
+        """The key that seals the sessions of browsers at the HTTP gateway."""
+        return self.root / "session.key"
+
+    @property
     def tls(self) -> Path:
         """The folder of the authority and of the certificates of its processes, if connections are encrypted."""
         return self.root / "tls"

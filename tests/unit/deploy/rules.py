@@ -245,7 +245,9 @@ def _serves_https(container: Manifest, values: Manifest) -> Iterator[str]:
     """The gateway asks no caller for a certificate, so that it is probed at its own port."""
     if values.get("ARCHON_HTTP_TLS") != values["ARCHON_TLS"]:
         yield f"{GATEWAY} speaks in clear text"
-    if {container[f"{kind}Probe"]["httpGet"].get("scheme") for kind in ("startup", "liveness", "readiness")} != {"HTTPS"}:
+    if {container[f"{kind}Probe"]["httpGet"].get("scheme") for kind in ("startup", "liveness", "readiness")} != {
+        "HTTPS"
+    }:
         yield f"{GATEWAY} is probed in clear text"
 
 

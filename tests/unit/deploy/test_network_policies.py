@@ -42,7 +42,10 @@ EXPECTED = {
     *((("archon-memory", "archon-weaviate", port)) for port in (8080, 50051)),
     *(((source, "archon-collector", 4318)) for source in (*SERVERS, GATEWAY, *AGENTS)),
     *(((source, GATEWAY, 8080)) for source in ("proxy", "client", "clients")),
-    *(((GATEWAY, f"archon-{target}", port)) for target, port in (("orchestrator", 7100), ("registry", 7101), ("memory", 7102))),
+    *(
+        ((GATEWAY, f"archon-{target}", port))
+        for target, port in (("orchestrator", 7100), ("registry", 7101), ("memory", 7102))
+    ),
     ("prometheus", "archon-collector", 8889),
     *(
         (client, f"archon-{service}", port)

@@ -75,7 +75,10 @@ def test_an_entry_point_leads_to_the_gateway_and_verifies_it() -> None:
     assert int(annotations["proxy-read-timeout"]) > 4 * SILENCE
     [rule] = ingress["spec"]["rules"]
     [path] = rule["http"]["paths"]
-    assert path["backend"]["service"] == {"name": "archon-gateway", "port": {"name": service["spec"]["ports"][0]["name"]}}
+    assert path["backend"]["service"] == {
+        "name": "archon-gateway",
+        "port": {"name": service["spec"]["ports"][0]["name"]},
+    }
     documents = render(PRODUCTION, "gateway-api")
     [route] = of_kind(documents, "HTTPRoute").values()
     [backend] = route["spec"]["rules"][0]["backendRefs"]

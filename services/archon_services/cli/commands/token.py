@@ -17,6 +17,7 @@ from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import JsonOption
 from archon_services.cli.render.output import print_json, print_table
+from archon_services.gateway.identity.sealing import Sealer
 from archon_services.local_mesh import live_state
 from archon_services.local_mesh.audit_keys import prepare_audit_key
 from archon_services.local_mesh.browser_login import once
@@ -118,13 +119,15 @@ def init() -> None:
     """Make the keys of a mesh in ARCHON_HOME, for services that `archon up` does not start.
 
     `keys.json` is for ARCHON_KEYS of each service and agent; keep `signing-key.json` where tokens are issued.
-    `audit-key.pem` is for ARCHON_AUDIT_KEY of the orchestrator; `audit.pub.pem` verifies its seals.
+    `audit-key.pem` is for ARCHON_AUDIT_KEY of the orchestrator; `audit.pub.pem` verifies its seals. `session.key` is
+    for ARCHON_SESSION_KEY of each HTTP gateway.
     """
     home = find_home()
     with home.hold():
         is_new = not home.signing_key.exists()
         TokenIssuer(home).prepare()
         prepare_audit_key(home)
+        Sealer.from_file(home.session_key)
     print(f"{'The keys are' if is_new else 'There are keys'} in {home.root}. `archon token` issues tokens.")
 
 

@@ -50,9 +50,7 @@ class Addresses:
             return
         raise PermissionDenied(f"the HTTP gateway is not served under the host {host[:100]!r}")
 
-    def check_source(
-        self, method: str, headers: Mapping[str, str], *, has_session: bool, scheme: str = ""
-    ) -> None:
+    def check_source(self, method: str, headers: Mapping[str, str], *, has_session: bool, scheme: str = "") -> None:
         """Raises CrossSiteRequest if a page elsewhere has caused a request that no token of its own goes with."""
         if "authorization" in headers:
             return  # no page has a browser add this header without an answer to a preflight request
