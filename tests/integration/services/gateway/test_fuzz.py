@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import random
 import re
 from typing import Final
@@ -128,7 +129,10 @@ async def _answer(served: GatewayMesh, raw: bytes) -> bytes:
         writer.transport.abort()
 
 
-@pytest.mark.parametrize("number", [120, pytest.param(20_000, marks=pytest.mark.slow)])
+MANY: Final = int(os.environ.get("ARCHON_FUZZ_REQUESTS") or 20_000)
+
+
+@pytest.mark.parametrize("number", [120, pytest.param(MANY, marks=pytest.mark.slow)])
 async def test_no_request_is_an_internal_error(
     served: GatewayMesh, number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

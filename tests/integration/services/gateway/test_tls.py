@@ -7,6 +7,7 @@ import datetime
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import grpc.aio
 import httpx2
@@ -99,7 +100,7 @@ async def test_clear_text_and_old_versions_are_refused(https: Https) -> None:
     old.maximum_version = ssl.TLSVersion.TLSv1_2
     assert await https.serial(old)
     old.set_ciphers("ALL:@SECLEVEL=0")
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
         old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
     with pytest.raises((ssl.SSLError, ConnectionResetError)):
         await https.serial(old)
@@ -141,11 +142,13 @@ async def test_a2a_over_grpc_has_the_same_certificate(https: Https, monkeypatch:
     async with gateway_app(GatewaySettings(**settings)):
         trusted = grpc.ssl_channel_credentials((https.folder / "ca.crt").read_bytes())
         async with grpc.aio.secure_channel(f"localhost:{port}", trusted) as channel:
-            answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=5)
+            stub: Any = health_pb2_grpc.HealthStub(channel)
+            answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=5)
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
         async with grpc.aio.insecure_channel(f"localhost:{port}") as channel:
             with pytest.raises((grpc.aio.AioRpcError, ArchonError)):
-                await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=2)
+                clear: Any = health_pb2_grpc.HealthStub(channel)
+                await clear.Check(health_pb2.HealthCheckRequest(), timeout=2)
 
 
 async def test_a_gateway_that_others_reach_needs_tls_or_consent(https: Https) -> None:
@@ -154,11 +157,11 @@ async def test_a_gateway_that_others_reach_needs_tls_or_consent(https: Https) ->
         async with gateway_app(GatewaySettings(**settings)):
             pass
     https.issue()
-    async with gateway_app(GatewaySettings(**settings, http_tls=str(https.folder))) as address:
-        async with httpx2.AsyncClient(
-            base_url=f"https://localhost:{address.rpartition(':')[2]}", verify=https.context()
-        ) as http:
-            answer = await http.get("/healthz", headers={"host": "10.1.2.3"})
+    async with (
+        gateway_app(GatewaySettings(**settings, http_tls=str(https.folder))) as address,
+        httpx2.AsyncClient(base_url=f"https://localhost:{address.rpartition(':')[2]}", verify=https.context()) as http,
+    ):
+        answer = await http.get("/healthz", headers={"host": "10.1.2.3"})
     assert answer.status_code == 200
     assert answer.headers["strict-transport-security"].startswith("max-age=")
 
