@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEADER_SECONDS: Final = 10.0
@@ -30,6 +31,17 @@ class TimedProtocol(H11Protocol):
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._reading = _cancel(self._reading)
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuses a malformed request, also one whose body turns out to be malformed while a room has it: the room is
+        told that the client is gone, and a response that has begun is broken off."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         _cancel(self._reading)

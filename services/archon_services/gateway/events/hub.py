@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Final, Generic, TypeVar
 
-from archon.errors import ResourceExhausted, Unavailable
+from archon.errors import ResourceExhausted
 from archon_services.common.byte_budget import ByteBudget
 from archon_services.gateway.events.topic import Topic
 
@@ -32,6 +32,7 @@ class Hub(Generic[T]):
         self._viewers: dict[Hashable, int] = {}
         self._leaving: dict[Hashable, asyncio.TimerHandle] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._stopped = False
 
     @property
     def number(self) -> int:
@@ -40,16 +41,21 @@ class Hub(Generic[T]):
 
     @asynccontextmanager
     async def viewing(self, key: Hashable) -> AsyncIterator[T]:
-        """The topic of a key for the duration of the block. Raises ResourceExhausted if there are too many."""
+        """The topic of a key for the duration of the block. Raises ResourceExhausted if there are too many. After `end`
+        it has ended: a viewer that comes then gets a stream that ends, after which a browser connects again; after a
+        status it would not."""
         topic = self._topics.get(key)
-        if topic is not None and topic.failure is not None and not self._viewers.get(key):
+        if topic is not None and topic.failure is not None and not topic.stopped and not self._viewers.get(key):
             self._drop(key)  # it is tried anew
             topic = None
         if topic is None:
             if len(self._topics) >= MAX_TOPICS:
                 raise ResourceExhausted(f"viewers watch more than {MAX_TOPICS:,} runs", retry_delay=5.0)
             topic = self._topics[key] = self._make(key, self._budget)
-            topic.start()
+            if self._stopped:
+                topic.stop()
+            else:
+                topic.start()
         if (timer := self._leaving.pop(key, None)) is not None:
             timer.cancel()
         self._viewers[key] = self._viewers.get(key, 0) + 1
@@ -74,8 +80,9 @@ class Hub(Generic[T]):
 
     def end(self) -> None:
         """Ends the streams of all viewers, who connect again elsewhere."""
+        self._stopped = True
         for topic in self._topics.values():
-            topic.end(Unavailable("the HTTP gateway is stopping", retry_delay=1.0))
+            topic.stop()
 
     async def close(self) -> None:
         """Ends all topics."""

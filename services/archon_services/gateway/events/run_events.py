@@ -48,14 +48,16 @@ class RunEvents:
                 position = topic.position_after(after)
                 break
             except Fallen:
-                pass
+                if topic.stopped:
+                    position = topic.end_position
+                    break
             early = self._watches.frames(visitor.caller.tenant, run_id, after, durable_only=True)
             async with aclosing(cast(AsyncGenerator[Frame, None], early)) as frames:
                 async for frame in frames:
                     after = frame.number
                     yield frame.data
                     self._check(visitor)
-                    if topic.has_after(after):
+                    if topic.has_after(after) or topic.stopped:
                         break
         async for piece in frames_from(topic, position, lambda: self._check(visitor)):
             yield piece

@@ -53,6 +53,8 @@ class Topic:
         """Whether no further event comes."""
         self.failure: ArchonError | None = None
         """Why no further event comes, unless the watch has ended as it should."""
+        self.stopped = False
+        """Whether no further event comes because the gateway stops: a viewer goes on elsewhere."""
 
     def start(self) -> None:
         """Begins the watch."""
@@ -70,6 +72,12 @@ class Topic:
         if not self.over:
             self.ended, self.failure = failure is None, failure
             self._notify()
+
+    def stop(self) -> None:
+        """Ends the topic because the gateway stops."""
+        if not self.over:
+            self.stopped = True
+            self.end(Unavailable("the HTTP gateway is stopping", retry_delay=1.0))
 
     @property
     def over(self) -> bool:

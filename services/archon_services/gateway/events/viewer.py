@@ -25,10 +25,11 @@ SETTLED_WITHIN: Final = 0.5
 
 
 async def settled(topic: Topic) -> None:
-    """Waits until a topic has an event, has ended, or is likely to be open. Raises the error with which it failed."""
+    """Waits until a topic has an event, has ended, or is likely to be open. Raises the error with which it failed,
+    unless the gateway stops."""
     if not topic.last and not topic.over:
         await topic.wait(SETTLED_WITHIN)
-    if topic.failure is not None:
+    if topic.failure is not None and not topic.stopped:
         raise topic.failure
 
 
