@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import grpc
 import grpc.aio
+import httpx2
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -21,17 +22,27 @@ from archon.api.registry.v1 import registry_service_pb2 as registry
 from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.channel import connect
 from archon.client import Client
-from archon.errors import ArchonError, CertificateRefused, FailedPrecondition, PermissionDenied, Unavailable
+from archon.errors import (
+    ArchonError,
+    CertificateRefused,
+    FailedPrecondition,
+    PermissionDenied,
+    TokenInvalid,
+    Unavailable,
+)
 from archon.principal import Kind, Principal
 from archon.registry import Registration
 from archon.registry.convert import registration_to_proto
+from archon.security.authenticator import own_authenticator
 from archon.security.certificates import CertificateFolder
+from archon.security.credentials import TOKEN_ONLY_KEY
 from archon.security.peer import ORCHESTRATOR, REGISTRY, Peer
 from archon.security.policy import POLICY
 from archon.security.spiffe import SpiffeId
 from archon.types import TaskState
 from archon_services.local_mesh.authority import Authority
 from archon_services.testing.in_process import InProcessMesh
+from tests.fixtures.http_gateway import open_gateway, settings_for
 from tests.fixtures.ports import free_ports
 from tests.fixtures.tokens import TestKeys
 from tests.fixtures.waiting import eventually
@@ -278,6 +289,31 @@ async def test_a_token_says_who_calls_over_an_encrypted_connection(
             assert await client.list_runs() == []
             with pytest.raises(PermissionDenied, match="vi is of kind viewer"):
                 await client.submit("x")
+
+
+async def test_the_certificate_of_an_http_gateway_lets_no_caller_in(
+    encrypted: Encrypted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The services of this mesh know certificates alone; the gateway was given keys that they have not."""
+    keys = TestKeys(encrypted.folder)
+    token = keys.token(Principal(Kind.VIEWER, "vi"))
+    authenticator = own_authenticator()
+    service = {"x509_pem_cert": [CertificateFolder(encrypted.folder / "members").read().chain]}
+    forwarded = [("authorization", f"Bearer {token}"), (TOKEN_ONLY_KEY, "1")]
+    method = "/archon.api.orchestrator.v1.OrchestratorService/SubmitRun"
+    with pytest.raises(TokenInvalid, match="ARCHON_KEYS"):
+        authenticator.caller(method, forwarded, lambda: service)
+    assert authenticator.caller(method, forwarded[:1], lambda: service).identity == "service:of-tests"
+    for name, value in keys.environment().items():
+        monkeypatch.setenv(name, value)
+    settings = settings_for(encrypted.mesh)
+    async with open_gateway(**settings) as address, httpx2.AsyncClient(base_url=f"http://{address}") as http:
+        answer = await http.post(f"{method}", json={}, headers={"authorization": f"Bearer {token}"})
+        assert answer.status_code == 403, "the gateway knows the viewer"
+        operator = keys.token(Principal(Kind.OPERATOR, "olga"))
+        answer = await http.post(f"{method}", json={}, headers={"authorization": f"Bearer {operator}"})
+        assert (answer.status_code, answer.json()["details"][0]["debug"]["reason"]) == (401, "TOKEN_INVALID")
+        assert (await http.post(f"{method}", json={})).status_code == 401
 
 
 async def test_health_alone_is_served_without_tls_on_its_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
