@@ -11,6 +11,7 @@ from archon_services.local_mesh.probe import Probe
 
 if TYPE_CHECKING:
     from archon.registry import Registration
+    from archon.security.certificates import CertificateFolder
 
 _MANY_RESTARTS: Final = 3
 _PROBED: Final = 100
@@ -23,7 +24,10 @@ async def check_processes(state: MeshState | None, home: Home) -> list[Finding]:
     """Checks every process of the mesh in `home`. Returns nothing if none is running."""
     if state is None:
         return []
-    serving = await asyncio.gather(*(_process_serves(process) for process in state.processes))
+    from archon.security.certificates import CertificateFolder
+
+    certificate = CertificateFolder(home.folder.user_certificate) if state.tls else None
+    serving = await asyncio.gather(*(_process_serves(process, certificate) for process in state.processes))
     findings = []
     for process, serves in zip(state.processes, serving, strict=True):
         log = f"Its log is {home.log_file(process.name)}."
@@ -79,8 +83,11 @@ async def _instances(registry: str) -> list[Registration] | None:
         return None
 
 
-async def _process_serves(process: ProcessState) -> bool:
-    return bool(process.pid and process.address) and await _serves(process.kind, process.address, _peer_name(process))
+async def _process_serves(process: ProcessState, certificate: CertificateFolder | None) -> bool:
+    if not (process.pid and process.address):
+        return False
+    async with Probe(process.kind, process.address, _peer_name(process), certificate=certificate) as probe:
+        return await probe.serves()
 
 
 def _peer_name(process: ProcessState) -> str:
