@@ -79,7 +79,7 @@ async def gateway_app(settings: GatewaySettings, rooms: tuple[Room, ...] = ROOMS
     mesh cannot be used.
     """
     certificate = own_certificate(settings.http_tls)
-    if warning := check_listening(settings.host, encrypted=certificate is not None):
+    if warning := check_listening(settings.host, encrypted=certificate is not None, variable="ARCHON_HTTP_TLS"):
         _log.warning("%s", warning)
     authenticator, addresses = own_authenticator(), Addresses(settings)
     keys = BackgroundLoop("keys of an OpenID provider", authenticator.keep_keys)

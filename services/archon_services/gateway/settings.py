@@ -45,8 +45,8 @@ class GatewaySettings(ServiceSettings):
         default=0.0,
         ge=0,
         le=600,
-        description="seconds after SIGTERM for which the HTTP gateway goes on serving, while /readyz says that it stops "
-        "and connections are closed after their answer: the time in which proxies notice",
+        description="seconds after SIGTERM for which the HTTP gateway goes on serving, while /readyz says that it "
+        "stops and connections are closed after their answer: the time in which proxies notice",
     )
     public_url: str = Field(
         default="",

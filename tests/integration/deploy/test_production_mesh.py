@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import sysconfig
@@ -20,6 +21,7 @@ from typing import Any, Final
 
 import grpc
 import grpc.aio
+import httpx2
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
@@ -27,16 +29,19 @@ from archon.audit_client import AuditClient
 from archon.client import Client
 from archon.errors import ArchonError, PermissionDenied
 from archon.history import AuditKey, PublicKeys, verify_run
+from archon.principal import Kind, Principal
 from archon.private_files import private_file
 from archon.types import TaskState
+from archon_services.gateway.identity.sealing import Sealer
 from archon_services.local_mesh.authority import Authority
 from tests.fixtures.ports import free_ports
+from tests.fixtures.tokens import TestKeys
 from tests.fixtures.waiting import eventually
 from tests.integration.deploy.etcd_members import HOST, running
 from tests.unit.deploy.certificates import issue
 from tests.unit.deploy.kustomize_output import config, render, templates, variables
 from tests.unit.deploy.manifests import DOCKERFILE, ROOT
-from tests.unit.deploy.rules import OURS
+from tests.unit.deploy.rules import GATEWAY, OURS
 
 pytestmark = pytest.mark.slow
 
@@ -79,12 +84,17 @@ class Production:
 
         private_file(folder / "audit-key.pem")
         (folder / "audit-key.pem").write_bytes(self.key.pem)
+        self.tokens = TestKeys(folder)
+        """The keys in the Secret archon-keys."""
+
+        Sealer.from_file(folder / "session.key")
         free = iter(free_ports(40))
         names = [*sorted(OURS), "archon-orchestrator", "archon-designer"]
         self.ports = {(name, names[:at].count(name)): (next(free), next(free)) for at, name in enumerate(names)}
         self._places = {
             "archon-registry:7101": self.address("archon-registry"),
             "archon-memory:7102": self.address("archon-memory"),
+            "archon-orchestrator:7100": self.address("archon-orchestrator"),
             self._values["etcd"]: etcd,
         }
         self._dsn = dsn
@@ -111,8 +121,13 @@ class Production:
         port, health = self.ports[name, number]
         home = self.home(name, number)
         home.mkdir()
-        if "ARCHON_AUDIT_KEY" in values:
-            values["ARCHON_AUDIT_KEY"] = str(self._folder / "audit-key.pem")
+        files = {
+            "ARCHON_AUDIT_KEY": str(self._folder / "audit-key.pem"),
+            "ARCHON_SESSION_KEY": str(self._folder / "session.key"),
+            "ARCHON_HTTP_TLS": str(self._certificates[name]),
+            **self.tokens.environment(),
+        }
+        values |= {variable: path for variable, path in files.items() if variable in values}
         return {
             **values,
             "ARCHON_HOST": HOST,
@@ -148,6 +163,8 @@ class Production:
     async def is_probed(self, name: str, number: int) -> bool:
         """Whether a probe of Kubernetes succeeds: at the health port, without a certificate."""
         assert self.processes[name, number].poll() is None, (self._folder / f"{name}-{number}.log").read_text()[-2000:]
+        if name == GATEWAY:
+            return await self.answers("/readyz") == 200
         async with grpc.aio.insecure_channel(f"{HOST}:{self.ports[name, number][1]}") as channel:
             try:
                 stub: Any = health_pb2_grpc.HealthStub(channel)
@@ -155,6 +172,26 @@ class Production:
             except grpc.aio.AioRpcError:
                 return False
         return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+    def http(self, token: str = "") -> httpx2.AsyncClient:
+        """Returns a client of the gateway, as the proxy before it: it verifies the name in the certificate, and passes
+        on the public name of the host."""
+        headers = {"host": self._values["public-url"].removeprefix("https://")}
+        headers |= {"authorization": f"Bearer {token}"} if token else {}
+        trusted = ssl.create_default_context(cafile=str(self._certificates[GATEWAY] / "ca.crt"))
+        return httpx2.AsyncClient(
+            base_url=f"https://{self.address(GATEWAY)}", headers=headers, verify=trusted, timeout=60.0
+        )
+
+    async def answers(self, path: str, token: str = "", **body: Any) -> int:
+        """Calls the gateway. Returns the status of its answer."""
+        named = {"sni_hostname": "gateway.service.default.archon"}
+        async with self.http(token) as http:
+            try:
+                request = http.build_request("POST" if body else "GET", path, json=body or None, extensions=named)
+                return (await http.send(request)).status_code
+            except httpx2.ConnectError:
+                return 0
 
 
 def person(authority: Authority, kind: str, folder: Path) -> Path:
@@ -206,6 +243,13 @@ async def test_a_production_mesh_executes_a_run(
                 with pytest.raises(ArchonError):
                     await client.list_runs()
 
+            submit = "/archon.api.orchestrator.v1.OrchestratorService/SubmitRun"
+            run_of_one = {"goal": [{"text": "x"}], "roles": ["designer"], "wait": "60s"}
+            operator = mesh.tokens.token(Principal(Kind.OPERATOR, "olga"))
+            assert await mesh.answers(submit, operator, **run_of_one) == 200
+            assert await mesh.answers(submit, mesh.tokens.token(Principal(Kind.VIEWER, "vera")), **run_of_one) == 403
+            assert await mesh.answers(submit, **run_of_one) == 401
+
             for process in mesh.processes.values():
                 process.send_signal(signal.SIGTERM)
             codes = {name: process.wait(60) for name, process in mesh.processes.items()}
@@ -221,4 +265,4 @@ def test_an_image_does_not_start_without_tls_or_consent(name: str, tmp_path: Pat
         command(name, Path(sys.executable)), env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert done.returncode != 0
-    assert "set ARCHON_TLS" in done.stderr
+    assert f"set {'ARCHON_HTTP_TLS' if name == GATEWAY else 'ARCHON_TLS'}" in done.stderr
