@@ -1,4 +1,4 @@
-"""The time between SIGTERM and the stop: proxies in front of the gateway notice that it stops, and use other replicas."""
+"""The time between SIGTERM and the stop, in which proxies before the gateway notice, and use other replicas."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The rooms whose packages are optional. The one of A2A is loaded after the gateway has begun to serve: its package takes
-longer to import than all others together."""
+"""The rooms whose packages are optional. The one of A2A is loaded after the gateway has begun to serve: its package
+takes longer to import than all others together."""
 
 from __future__ import annotations
 

@@ -25,9 +25,9 @@ class GatewaySettings(ServiceSettings):
     )
     http_tls: str = Field(
         default="",
-        description="folder of the certificate that HTTP clients see (tls.crt with its chain, tls.key), such as the one "
-        "of ARCHON_TLS or of a public name: the HTTP gateway serves https alone, and reads files that have changed; "
-        "empty: http",
+        description="folder of the certificate that HTTP clients see (tls.crt with its chain, tls.key), such as the "
+        "one of ARCHON_TLS or of a public name: the HTTP gateway serves https alone, and reads files that have "
+        "changed; empty: http",
     )
     trusted_proxies: str = Field(
         default="",

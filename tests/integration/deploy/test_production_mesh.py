@@ -244,7 +244,7 @@ async def test_a_production_mesh_executes_a_run(
                     await client.list_runs()
 
             submit = "/archon.api.orchestrator.v1.OrchestratorService/SubmitRun"
-            run_of_one = {"goal": [{"text": "x"}], "roles": ["designer"], "wait": "60s"}
+            run_of_one: dict[str, Any] = {"goal": [{"text": "x"}], "roles": ["designer"], "wait": "60s"}
             operator = mesh.tokens.token(Principal(Kind.OPERATOR, "olga"))
             assert await mesh.answers(submit, operator, **run_of_one) == 200
             assert await mesh.answers(submit, mesh.tokens.token(Principal(Kind.VIEWER, "vera")), **run_of_one) == 403
