@@ -19,3 +19,9 @@ def optional_rooms() -> Iterator[Room]:
         yield a2a_room
     else:
         _log.info("A2A is not served: archon-mesh[a2a] is not installed")
+    if find_spec("mcp") is not None:
+        from archon_services.gateway.mcp.room import mcp_room
+
+        yield mcp_room
+    else:
+        _log.info("MCP is not served: archon-mesh[mcp] is not installed")

@@ -50,7 +50,7 @@ class Guard:
                 if not body.complete:
                     headers["connection"] = "close"  # the rest of it is not read
                 if message["status"] == HTTPStatus.UNAUTHORIZED:
-                    headers["www-authenticate"] = 'Bearer realm="archon"'
+                    headers.setdefault("www-authenticate", 'Bearer realm="archon"')
             await send(message)
 
         try:
