@@ -17,7 +17,7 @@ from archon.registry import Profile, Tool
 from archon.tools.shared_tool import SharedTool, SharedToolCall
 from archon.types.part import Part
 from tests.fixtures.a2a_mesh import Clerk
-from tests.fixtures.http_gateway import GatewayMesh, gateway_mesh
+from tests.fixtures.http_gateway import OPERATOR, ORCHESTRATOR, GatewayMesh, gateway_mesh
 
 PIXEL = b"\x89PNG-not-really"
 
@@ -28,6 +28,18 @@ class Office:
 
     mesh: GatewayMesh
     clerk: Clerk
+
+    async def run(self, run_id: str) -> dict[str, Any]:
+        """Returns a run as the orchestrator has it."""
+        async with self.mesh.http(OPERATOR) as http:
+            answer = await http.post(f"{ORCHESTRATOR}/GetRun", json={"runId": run_id})
+        found: dict[str, Any] = answer.json()["run"]
+        return found
+
+    async def cancel(self, run_id: str) -> None:
+        """Cancels a run that waits for a person, so that its agent ends at once."""
+        async with self.mesh.http(OPERATOR) as http:
+            await http.post(f"{ORCHESTRATOR}/CancelRun", json={"runId": run_id})
 
 
 async def halve(arguments: Mapping[str, Any], call: SharedToolCall) -> dict[str, float]:

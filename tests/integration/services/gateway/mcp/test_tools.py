@@ -118,6 +118,7 @@ async def test_a_client_without_elicitation_is_told_who_waits(office: Office, er
         assert result.is_error and "Which colour?" in text_of(result)
         run_id = (result.meta or {})["dev.archon/run-id"]
         assert "waits for a person" in text_of(await client.call_tool("run_get", {"run_id": run_id}))
+    await office.cancel(run_id)
 
 
 async def test_an_unknown_tool_is_an_error_of_the_protocol(office: Office) -> None:
