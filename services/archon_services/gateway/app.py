@@ -64,11 +64,22 @@ _RPC_HEADERS: Final = (
     "content-type",
     "grpc-timeout",
     "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
     "x-grpc-web",
     "x-user-agent",
 )
-_RPC_ANSWERS: Final = ("grpc-status", "grpc-message", "grpc-status-details-bin", "retry-after")
-"""Headers that pages of other origins may send and read: https://connectrpc.com/docs/cors."""
+_RPC_ANSWERS: Final = (
+    "grpc-status",
+    "grpc-message",
+    "grpc-status-details-bin",
+    "mcp-session-id",
+    "retry-after",
+    "www-authenticate",
+)
+"""Headers that pages of other origins may send and read: https://connectrpc.com/docs/cors, and the transport of MCP."""
 
 
 @asynccontextmanager
@@ -113,7 +124,7 @@ def _application(routes: Sequence[BaseRoute], gateway: Gateway, addresses: Addre
         application = CORSMiddleware(
             application,
             addresses.origins,
-            allow_methods=["GET", "POST"],
+            allow_methods=["GET", "POST", "DELETE"],
             allow_headers=_RPC_HEADERS,
             expose_headers=_RPC_ANSWERS,
             max_age=7_200,

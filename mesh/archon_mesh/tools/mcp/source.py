@@ -251,6 +251,7 @@ class McpToolSource:
         from mcp import Client
 
         from archon_mesh.tools.mcp import transport
+        from archon_mesh.tools.mcp.tasks import ServerTasks
 
         if self._command:
             env = {key: secret.reveal() for key, secret in self._env.items()}
@@ -264,6 +265,7 @@ class McpToolSource:
                 message_handler=self._notified,
                 elicitation_callback=self._questions.answer if self.may_ask else None,
                 read_timeout_seconds=self._connect_seconds,
+                extensions=[ServerTasks(self._sleep)],
                 cache=None,
             )
             async with asyncio.timeout(self._connect_seconds):

@@ -22,7 +22,7 @@ from archon.wire import JSON_TYPE
 from archon_services.gateway.a2a.a2a_errors import GRPC_CONTEXT
 from archon_services.gateway.a2a.cards import CardPlace
 from archon_services.gateway.a2a.handler import CALLER, PLACE, REFUSED, ROLE
-from archon_services.gateway.a2a.mesh_access import MeshAccess
+from archon_services.gateway.mesh_access import MeshAccess
 from archon_services.gateway.failures import failure_response
 
 PlaceOf = Callable[[Scope], CardPlace]

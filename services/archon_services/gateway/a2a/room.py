@@ -24,11 +24,11 @@ from starlette.types import Scope
 from archon.errors import NotFound
 from archon.loopback import with_port
 from archon.security.authenticator import Caller
-from archon_services.gateway.a2a.agents import AgentDirectory
+from archon_services.gateway.agents import AgentDirectory
 from archon_services.gateway.a2a.cards import CardPlace, card_of
 from archon_services.gateway.a2a.grpc_server import serve_grpc
 from archon_services.gateway.a2a.handler import MeshRequestHandler, PushParts
-from archon_services.gateway.a2a.mesh_access import MeshAccess
+from archon_services.gateway.mesh_access import MeshAccess
 from archon_services.gateway.a2a.push_delivery import PushDelivery
 from archon_services.gateway.a2a.push_store import PushStore
 from archon_services.gateway.a2a.requests import Admission, GrpcCalls, HttpCalls
@@ -53,7 +53,7 @@ async def a2a_room(gateway: Gateway) -> AsyncIterator[Sequence[BaseRoute]]:
     for name in _OF_CALLERS:
         logging.getLogger(f"a2a.{name}").setLevel(logging.CRITICAL)
     key = CardKey.read(settings.a2a_key)
-    async with MeshAccess(gateway) as mesh:
+    async with MeshAccess(gateway, "a2a") as mesh:
         webhooks = Webhooks(settings.a2a_push_hosts.split(",") if settings.a2a_push_hosts else ())
         store = PushStore(mesh.values)
         delivery = PushDelivery(store, mesh.own_runs, webhooks)

@@ -15,7 +15,7 @@ from archon.client import Client
 from archon.errors import InvalidArgument, UnknownRun
 from archon.types.run import Run
 from archon_services.gateway.a2a.events import TaskEvent, TaskEvents
-from archon_services.gateway.a2a.mesh_access import MeshAccess
+from archon_services.gateway.mesh_access import MeshAccess
 from archon_services.gateway.a2a.tasks import AGENT, changed_at, context_of, task_of
 
 WINDOW: Final = 1_000

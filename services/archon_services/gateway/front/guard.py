@@ -60,7 +60,7 @@ class Guard:
                 if not body.complete or self._draining.begun:
                     headers["connection"] = "close"  # the rest of the body is not read, or a proxy goes elsewhere
                 if message["status"] == HTTPStatus.UNAUTHORIZED:
-                    headers["www-authenticate"] = 'Bearer realm="archon"'
+                    headers.setdefault("www-authenticate", 'Bearer realm="archon"')
                 self._refusals.note(scope, message["status"])
             await send(message)
 

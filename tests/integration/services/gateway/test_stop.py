@@ -72,6 +72,6 @@ async def test_a2a_is_loaded_without_a_request(served: GatewayMesh, monkeypatch:
 @pytest.mark.slow
 def test_the_package_of_a2a_brings_no_database() -> None:
     code = "import sys; from archon_services.gateway import optional_rooms as r; assert 'a2a' not in sys.modules; "
-    code += "r._load(); assert 'a2a' in sys.modules; print({'sqlalchemy', 'httpx._main'} & set(sys.modules))"
+    code += "r.A2A.load(); assert 'a2a' in sys.modules; print({'sqlalchemy', 'httpx._main'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout.strip()) == (0, "set()"), done.stderr

@@ -41,9 +41,9 @@ class ClientDesk:
         name = f"question-{self._count}"
 
         async def answer(asked: PersonQuestion) -> PersonAnswer:
-            form = _form(asked)
+            form = form_of(asked)
             given: FormAnswer = (await self._call.ask({name: form}))[name]
-            return _answer(asked, given)
+            return answer_from(asked, given)
 
         return await FunctionDesk(answer).ask(question, call)
 
@@ -52,7 +52,8 @@ class ClientDesk:
         return {}
 
 
-def _form(question: PersonQuestion) -> FormRequest:
+def form_of(question: PersonQuestion) -> FormRequest:
+    """Returns the form for a question: of its schema if that is one of a form, else with the field `answer`."""
     if question.kind is QuestionKind.APPROVAL:
         return FormRequest(question.text, _APPROVAL)
     schema = question.schema
@@ -67,7 +68,9 @@ def _form(question: PersonQuestion) -> FormRequest:
     return FormRequest(question.text, {"type": "object", "properties": {"answer": field}, "required": ["answer"]})
 
 
-def _answer(question: PersonQuestion, given: FormAnswer) -> PersonAnswer:
+def answer_from(question: PersonQuestion, given: FormAnswer) -> PersonAnswer:
+    """Returns the answer that a form gives. Raises FailedPrecondition if the person has declined a question that is no
+    approval, or dismissed it, and InvalidArgument if the answer does not match the question's schema."""
     if given.action != "accept":
         if question.kind is QuestionKind.APPROVAL and given.action == "decline":
             return PersonAnswer("", Decision.REJECT)

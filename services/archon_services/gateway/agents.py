@@ -1,4 +1,4 @@
-"""The agents of the room: the roles of a tenant that have a live instance, and the mesh itself."""
+"""The agents that rooms offer: the roles of a tenant that have a live instance, and the mesh itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from archon import context
 from archon.identifiers import role_fault
-from archon.registry import Capability, RegistryClient
+from archon.registry import Capability, RegistryClient, Tool
 from archon.registry.registration import Registration
 
 FRESH: Final = 2.0
@@ -24,7 +24,8 @@ CALL_TIMEOUT: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class MeshAgent:
-    """An agent of the room. `name` is the role; empty for the mesh itself, which has its `roles`."""
+    """An agent that rooms offer. `name` is the role; empty for the mesh itself, which has its `roles`. `shared_tools`
+    are lent to callers, each once, whatever the number of instances."""
 
     name: str
     description: str = ""
@@ -32,6 +33,8 @@ class MeshAgent:
     capabilities: Sequence[Capability] = ()
     tools: Sequence[str] = ()
     output_schema_json: str = ""
+    prompt_template: str = ""
+    shared_tools: Sequence[Tool] = ()
     roles: Sequence[MeshAgent] = ()
 
 
@@ -82,6 +85,8 @@ def _by_role(instances: Iterable[Registration]) -> Mapping[str, MeshAgent]:
             tuple(each.capabilities),
             tuple(tool.name for tool in each.tools),
             each.output_schema_json,
+            each.profile.prompt_template if each.profile is not None else "",
+            tuple(tool for tool in each.tools if tool.share is not None),
         )
         for role, each in roles.items()
     }

@@ -1,4 +1,4 @@
-"""The room's connections to the mesh: one that speaks for the caller, one that speaks for the gateway itself."""
+"""Connections of a room to the mesh: one that speaks for the caller, one that speaks for the gateway itself."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ ORCHESTRATOR: Final = "archon.api.orchestrator.v1.OrchestratorService"
 _TRACE: Final = ("traceparent", "tracestate")
 
 READ: Final = f"/{ORCHESTRATOR}/GetRun"
-"""The RPC that every caller of the room may call, or is refused at once."""
+"""The RPC that every caller of such a room may call, or is refused at once."""
 
-_visitor: ContextVar[Visitor | None] = ContextVar("a2a_visitor", default=None)
+_visitor: ContextVar[Visitor | None] = ContextVar("gateway_visitor", default=None)
 
 
 class CallerCredentials:
@@ -51,17 +51,17 @@ class MeshAccess:
 
     Calls of `runs` present the token of the caller, so that policy, tenant, quotas and audit are the mesh's. The other
     connections have the credentials of the gateway itself, in the tenant of `archon.context.current()`. Without a
-    memory service `values` is None, and there are no push notifications.
+    memory service `values` is None; `name` is the writer of values.
     """
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, name: str) -> None:
         settings = gateway.settings
         self._visitors = gateway.visitors
         self._stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(gateway.upstream.forwarding(ORCHESTRATOR))
         self.runs = Client(settings.orchestrator, credentials=CallerCredentials())
         self.own_runs = Client(settings.orchestrator)
         self.directory = RegistryClient(settings.registry)
-        self.values = WorkingMemoryClient(settings.memory, "a2a") if settings.memory else None
+        self.values = WorkingMemoryClient(settings.memory, name) if settings.memory else None
 
     @property
     def needs_token(self) -> bool:
@@ -77,14 +77,27 @@ class MeshAccess:
         context.enter(context.CallContext(traceparent=parent, tracestate=state))
         return visitor.caller
 
+    @property
+    def visitor(self) -> Visitor:
+        """The caller that was let in. Raises Unauthenticated if there is none."""
+        visitor = _visitor.get()
+        if visitor is None:
+            raise Unauthenticated("the call has no caller")
+        return visitor
+
+    def check(self) -> None:
+        """Raises TokenExpired or TokenRevoked if the credentials of the caller are not valid any more."""
+        self._visitors.check(self.visitor)
+
+    def allowed(self, headers: Mapping[str, str], rpc: str) -> None:
+        """Raises PermissionDenied if the policy does not let the caller with these headers call an RPC."""
+        self._visitors.of(headers, rpc)
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """Counts a stream of the caller, or a call that waits for a task, for the duration of the block. Raises
         TooManyRequests if the caller has too many."""
-        visitor = _visitor.get()
-        if visitor is None:
-            raise Unauthenticated("the call has no caller")
-        with self._visitors.stream(visitor):
+        with self._visitors.stream(self.visitor):
             yield
 
     async def runs_page(self, *, size: int, token: str, session_id: str) -> tuple[list[Run], str]:
