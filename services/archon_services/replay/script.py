@@ -11,12 +11,9 @@ from typing import Final
 from archon.api.agent.v1 import session_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import FailedPrecondition
-from archon.types import Plan, RunRecord
-from archon_mesh.engine import events as ev
+from archon.types import RunRecord
 from archon_mesh.engine import inputs as inp
-from archon_mesh.engine.plan import Task as EnginePlan
-from archon_services.orchestrator.convert.plan import write_planned
-from archon_services.replay.frames import frames_of, record_frame
+from archon_services.replay.frames import frames_of, plan_json_of, record_frame
 from archon_services.replay.naming import Names
 from archon_services.replay.recorded_run import Decision, Recording
 
@@ -167,13 +164,6 @@ def sender_of(given: inp.Input) -> tuple[str, int] | None:
     """Returns the attempt that an input is about, as task and number; None if it is about none."""
     attempt: int | None = getattr(given, "attempt", None)
     return None if attempt is None else (str(getattr(given, "task_id", "")), attempt)
-
-
-def plan_json_of(plan: EnginePlan) -> str:
-    """Returns a plan as the JSON with which it is submitted and edited."""
-    out = run_pb2.RunEvent()
-    write_planned(out, ev.Planned("", 0, plan))
-    return Plan.from_proto(out.planned.plan).to_json()
 
 
 def _reason(decision: Decision, event: run_pb2.RunEvent) -> str:
