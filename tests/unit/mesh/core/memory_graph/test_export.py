@@ -167,7 +167,7 @@ def test_svg_edges_start_and_end_at_the_boxes_of_their_roles() -> None:
     assert boxes["b"][1] < numbers[-1] < boxes["b"][3]
 
 
-WIDTHS = {"W": 0.989, "m": 0.974, "a": 0.613, "役": 1.0, "🚀": 1.0, "ж": 0.901, "\u0301": 0.0}
+WIDTHS = {"W": 0.989, "m": 0.974, "a": 0.613, "役": 1.0, "🚀": 1.0, "д": 0.691, "\u0301": 0.0}
 """Advances in DejaVu Sans, and of wide characters in any font, as parts of the size of the font."""
 
 
