@@ -63,6 +63,12 @@ class Cue:
     needs_slot: bool = False
     over: bool = False
 
+    @property
+    def dispatch(self) -> tuple[str, int]:
+        """The attempt that needs a slot: the awaited one, or the next one at its task if that was not dispatched."""
+        task, attempt, kind = self.awaited
+        return task, attempt if kind == DISPATCHED else attempt + 1
+
 
 @dataclass(frozen=True, slots=True)
 class Script:
@@ -124,7 +130,7 @@ class _Writer:
             caused = next((event for event in events if event.HasField(kind)), None)  # type: ignore[arg-type]
             if caused is not None:
                 cue = self._cue(decision, caused, kind)
-                cue.call = caused
+                cue.call, cue.awaited = caused, self._by_name(caused)
                 if isinstance(given, inp.EditPlan):
                     cue.plan_json = plan_json_of(given.plan)
                 yield cue
@@ -149,9 +155,13 @@ class _Writer:
         task_id, attempt = sender or (event.task.task_id, event.task.attempt)
         task = self._recording.state.tasks.get(task_id)
         own = self._names.tasks.get(event.task.task_id, "")
-        awaited = (self._names.events[event.seq], 0, DUE) if kind == DUE else (own, event.task.attempt, kind)
+        awaited = self._by_name(event) if kind == DUE else (own, event.task.attempt, kind)
         name = self._names.tasks.get(task_id, "")
-        return Cue(event.seq, decision.time, kind, awaited, name, task.role if task is not None else "", attempt)
+        role = event.dispatched.role or (task.role if task is not None else "")
+        return Cue(event.seq, decision.time, kind, awaited, name, role, attempt)
+
+    def _by_name(self, event: run_pb2.RunEvent) -> Awaited:
+        return self._names.events[event.seq], 0, DUE
 
     def _call_records(self, task_id: str, attempt: int) -> list[session_pb2.AgentFrame]:
         """The records of the attempt that were stored up to this event, and not sent yet."""
