@@ -111,9 +111,8 @@ class Conductor:
         """Attempts that the orchestrator has asked to end, and that have not."""
         self.ended = False
         self._is_over = False
-        self.gate = ScriptedGate(
-            self._names, [cue.dispatch for cue in script.cues if cue.needs_slot and cue.role not in self._live]
-        )
+        scripted = [cue.dispatch for cue in script.cues if cue.needs_slot and cue.role not in self._live]
+        self.gate = ScriptedGate(self._names, scripted, script.names.ids if clock is not None else ())
         for cue in script.cues:
             self._waiting[cue.awaited].append(cue)
             if cue.frames and cue.role not in self._live:
