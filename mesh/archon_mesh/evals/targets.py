@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Final, Protocol
 
+from archon.api.common.v1 import question_pb2
 from archon.client import Client, RunHandle
 from archon.errors import ArchonError, DeadlineExceeded
 from archon.types import Budget, RunEvent
@@ -93,11 +94,12 @@ class MeshTarget:
         return await fetch_trajectory(self._client, handle.run_id, case)
 
     async def _followed(self, handle: RunHandle, case: Case) -> None:
-        """Follows a run to its end, and answers its questions; cancels it at one without an answer."""
+        """Follows a run to its end, and answers its questions; cancels it at one without an answer. A hold of a
+        breakpoint is left to the person who set it."""
         answers = iter(case.answers)
         async with aclosing(self._client.watch(handle.run_id, durable_only=True)) as events:
             async for event in events:
-                if event.type in ("input_requested", "approval_requested"):
+                if event.type in ("input_requested", "approval_requested") and not _holds(event):
                     await self._answer(event, next(answers, None))
 
     async def _answer(self, event: RunEvent, answer: str | None) -> None:
@@ -118,6 +120,11 @@ class MeshTarget:
             cancelling.cancel()
         elif not cancelling.cancelled():
             cancelling.exception()  # the run's own time limit ends it
+
+
+def _holds(event: RunEvent) -> bool:
+    terms = getattr(event.proto, event.type).terms
+    return bool(terms.trigger == question_pb2.TRIGGER_BREAKPOINT)
 
 
 async def fetch_trajectory(client: Client, run_id: str, case: Case) -> Trajectory:

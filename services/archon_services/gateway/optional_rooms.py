@@ -4,10 +4,11 @@ to import than all others together."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ from starlette.routing import BaseRoute, Match, Router
 from starlette.types import Receive, Scope, Send
 
 from archon.background import BackgroundLoop
+from archon.errors import Unavailable
 from archon_services.gateway.room import Gateway, Room
 from archon_services.gateway.settings import GatewaySettings
 
@@ -25,6 +27,9 @@ _log = logging.getLogger(__name__)
 LATER: Final = 5.0
 """Seconds after the start of the gateway at which the rooms are loaded, unless a request comes before: by then the other
 processes of a mesh on the same machine have started."""
+
+SECONDS: Final = 30.0
+"""The time that a request waits for its room to be loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,49 +92,62 @@ def later(room: OptionalRoom) -> Room:
     @asynccontextmanager
     async def opened(gateway: Gateway) -> AsyncIterator[Sequence[BaseRoute]]:
         """Serves the room. Raises its errors if it has to be loaded at once."""
-        async with AsyncExitStack() as stack:
-            route = LaterRoute(room, gateway, stack)
-
-            async def soon() -> None:
-                await asyncio.sleep(LATER)
-                await route.load()
-
-            loading = BackgroundLoop(f"load {room.name}", soon)
+        route = LaterRoute(room, gateway)
+        owner = BackgroundLoop(f"serve {room.name}", route.serve)
+        owner.start()
+        try:
             if room.at_once(gateway.settings):
                 await route.load()
-            else:
-                loading.start()
-            try:
-                yield [route]
-            finally:
-                await loading.close()
+            yield [route]
+        finally:
+            await owner.close()
 
     return opened
 
 
 class LaterRoute(BaseRoute):
-    """The routes of a room, which the first request loads, or `load`."""
+    """The routes of a room. `serve` owns the room: it loads, enters and leaves it in one task, as task groups want it."""
 
-    def __init__(self, room: OptionalRoom, gateway: Gateway, stack: AsyncExitStack) -> None:
-        self._room, self._gateway, self._stack = room, gateway, stack
-        self._lock = asyncio.Lock()
-        self._router: Router | None = None
+    def __init__(self, room: OptionalRoom, gateway: Gateway) -> None:
+        self._room, self._gateway = room, gateway
+        self._wanted = asyncio.Event()
+        self._router: asyncio.Future[Router] = asyncio.get_running_loop().create_future()
+
+    async def serve(self) -> None:
+        """Serves the room from its first request on, or from LATER seconds on, until the task is cancelled. Raises the
+        errors of the room, which those who wait for it get, too."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LATER):
+                await self._wanted.wait()
+        try:
+            room = await asyncio.to_thread(self._room.load)
+            async with room(self._gateway) as routes:
+                self._router.set_result(Router(routes))
+                await asyncio.Event().wait()
+        except Exception as error:
+            if not self._router.done():
+                self._router.set_exception(error)
+                self._router.exception()  # nobody may have waited for it
+            self._wanted.clear()
+            self._router = asyncio.get_running_loop().create_future()
+            raise
 
     async def load(self) -> Router:
         """Returns the routes. Raises the errors of the room."""
-        async with self._lock:
-            if self._router is None:
-                room = await asyncio.to_thread(self._room.load)
-                self._router = Router(await self._stack.enter_async_context(room(self._gateway)))
-            return self._router
+        self._wanted.set()
+        return await asyncio.shield(self._router)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Matches all paths of the room."""
         return (Match.FULL if scope["path"].startswith(self._room.prefixes) else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers a request."""
-        router = await self.load()
+        """Answers a request. Raises Unavailable if the room is not loaded in time."""
+        try:
+            async with asyncio.timeout(SECONDS):
+                router = await self.load()
+        except TimeoutError:
+            raise Unavailable(f"{self._room.name} is being loaded", retry_delay=1.0) from None
         await router(scope, receive, send)
 
 

@@ -42,6 +42,7 @@ from archon_services.orchestrator.journal.choose import open_journal
 from archon_services.orchestrator.learning.learner import Learner
 from archon_services.orchestrator.observability.exporter import RunSpanExporter
 from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
+from archon_services.orchestrator.ports import DispatchGate
 from archon_services.orchestrator.quotas import DailyCountsUpkeep
 from archon_services.orchestrator.retention import Retention, load_retention
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
@@ -69,9 +70,11 @@ async def orchestrator_app(
     journal: Journal | None = None,
     clock: JournalClock | None = None,
     callers: Authenticator | None = None,
+    gate: DispatchGate | None = None,
 ) -> AsyncIterator[str]:
     """Serves until the block ends; yields host:port. Takes over the runs that an earlier process left. `journal`,
-    `clock` and `callers` stand in for the journal of the settings, its clock, and the authenticator of the environment.
+    `clock` and `callers` stand in for the journal of the settings, its clock, and the authenticator of the environment;
+    `gate` holds back dispatches.
 
     At the end of the block it gives up its runs, so that others can claim them at once. If the block ends with an
     error it gives up nothing, like a process that was killed: its lease has to expire.
@@ -106,6 +109,7 @@ async def orchestrator_app(
             spans=spans,
             key=key,
             quotas=quotas,
+            gate=gate,
         )
         linker = AuditLinker(journal, lambda: runs.owner, clock.now, key=key, keep=settings.audit_keep)
         runs.on_audit = linker.wake

@@ -142,6 +142,14 @@ class Slot(NamedTuple):
     choice: InstanceChoice | None = None
 
 
+class DispatchGate(Protocol):
+    """Holds back the dispatches of tasks: a replay has them come in the recorded order."""
+
+    def admits(self, task_id: str, attempt: int, wake: Callable[[], None]) -> bool:
+        """Returns whether the attempt may be dispatched now. If not, `wake` is called once it may."""
+        ...
+
+
 class Transport(Protocol):
     """Reaches instances of roles. No method waits."""
 

@@ -20,6 +20,7 @@ from archon.types import RunBreakpoint
 from archon.types.part import to_parts
 from archon_services.replay.clock import ScriptedRunClock
 from archon_services.replay.frames import for_anyone
+from archon_services.replay.gate import ScriptedGate
 from archon_services.replay.naming import Names
 from archon_services.replay.player import PlayedAttempt, Player
 from archon_services.replay.recorded_run import MAX_FIELDS, FieldDifference, Recording, shown
@@ -110,6 +111,8 @@ class Conductor:
         """Attempts that the orchestrator has asked to end, and that have not."""
         self.ended = False
         self._is_over = False
+        scripted = [cue.dispatch for cue in script.cues if cue.needs_slot and cue.role not in self._live]
+        self.gate = ScriptedGate(self._names, scripted, script.names.ids if clock is not None else ())
         for cue in script.cues:
             self._waiting[cue.awaited].append(cue)
             if cue.frames and cue.role not in self._live:
@@ -187,6 +190,8 @@ class Conductor:
             self.played.ledger[event.dispatched.role, True] += 1
         if kind == "task_state" and name not in self._script.names.ids:
             self._allow(event.task_state.role)  # the recording has no such task
+        if kind == "task_state":
+            self.gate.look_again()
         kind = GONE if kind in ("lost", "rejected") else kind
         if kind in _ENDS or (kind == "task_state" and not event.task_state.stopping):
             self._working.discard((name, number))
@@ -201,6 +206,8 @@ class Conductor:
     def _finish(self, cue: Cue) -> None:
         if not cue.over:
             cue.over = True
+            if cue.needs_slot and cue.kind != DISPATCHED:
+                self.gate.close(*cue.dispatch)  # it was held, and comes again
             if cue.frames and cue.role not in self._live:
                 self._left[cue.task, cue.attempt] -= 1
 
@@ -233,6 +240,8 @@ class Conductor:
 
     async def _play(self, cue: Cue, client: Client, patience: float) -> None:
         sent = False
+        if cue.needs_slot:
+            self.gate.admit(*cue.dispatch)
         clock = asyncio.get_running_loop().time
         until = clock() + patience
         while not cue.over and not self.ended:

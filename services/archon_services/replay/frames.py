@@ -10,12 +10,15 @@ from archon.api.agent.v1 import agent_pb2, message_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.failure_kinds import GIVEN_BACK
-from archon.types import RunRecord
+from archon.types import Plan, RunRecord
+from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
-from archon_mesh.engine.types import CONVERSATION_MOVED, DRAINING, Failure
+from archon_mesh.engine.plan import Task as EnginePlan
+from archon_mesh.engine.types import CONVERSATION_MOVED, DRAINING, PLAN_FAILED, Failure, TaskState
 from archon_services.orchestrator.convert import failure_to_proto
 from archon_services.orchestrator.convert.budget import amount_to_proto
 from archon_services.orchestrator.convert.failures import reason_from_proto
+from archon_services.orchestrator.convert.plan import write_planned
 from archon_services.orchestrator.convert.task import state_to_proto
 
 OTHER_VERSION: Final = 2**40
@@ -92,6 +95,13 @@ def record_frame(record: RunRecord) -> session_pb2.AgentFrame:
     return _frame(record=call)
 
 
+def plan_json_of(plan: EnginePlan) -> str:
+    """Returns a plan as the JSON with which it is submitted and edited."""
+    out = run_pb2.RunEvent()
+    write_planned(out, ev.Planned("", 0, plan))
+    return Plan.from_proto(out.planned.plan).to_json()
+
+
 def _result(given: inp.ResultIn, events: Sequence[run_pb2.RunEvent]) -> agent_pb2.TaskResult:
     """The result of an attempt: state and failure of the input, content and spending of the event that has them."""
     result = agent_pb2.TaskResult(state=state_to_proto(given.state), no_publish=not given.publish)
@@ -109,6 +119,7 @@ def _result(given: inp.ResultIn, events: Sequence[run_pb2.RunEvent]) -> agent_pb
                 _add_usage(result, event.input_requested)
             case "retry":
                 _add_usage(result, event.retry)
+                _add_reply(result, given, event.retry)
             case "discarded":
                 _add_usage(result, event.discarded)
     if given.input_id and not result.HasField("input_request"):
@@ -119,6 +130,19 @@ def _result(given: inp.ResultIn, events: Sequence[run_pb2.RunEvent]) -> agent_pb
         if given.version_conflict or any(_moved(event) for event in events):
             result.conversation_version = OTHER_VERSION
     return result
+
+
+def _add_reply(result: agent_pb2.TaskResult, given: inp.ResultIn, retry: run_pb2.RetryScheduled) -> None:
+    """The reply of a planner whose task was tried again. An earlier version recorded only why the reply was refused; a
+    plan whose turn came second is recorded with its input."""
+    result.output.extend(retry.reply)
+    if retry.reply or given.state is not TaskState.COMPLETED:
+        return
+    if reason_from_proto(retry.failure.reason) == PLAN_FAILED:
+        result.state = common_pb2.TASK_STATE_FAILED
+        result.failure.CopyFrom(retry.failure)
+    elif isinstance(given, inp.PlanIn) and given.plan is not None:
+        result.output.add(text=plan_json_of(given.plan))
 
 
 def _moved(event: run_pb2.RunEvent) -> bool:

@@ -142,10 +142,11 @@ class ReplayMesh:
         if clock is not None:
             journal.commit([first_step(self._recording, run_id)])
             scripted = ScriptedClock(journal, clock)
-            app = orchestrator_app(settings, journal=journal, clock=scripted, callers=self._conductor.callers)
+            gate, callers = self._conductor.gate, self._conductor.callers
+            app = orchestrator_app(settings, journal=journal, clock=scripted, callers=callers, gate=gate)
         else:
             journal.commit([begun_now(self._recording, run_id, machine.wall_time())])
-            app = orchestrator_app(settings, journal=journal)
+            app = orchestrator_app(settings, journal=journal, gate=self._conductor.gate)
         async with app as address, Client(address) as client:
             events = await self._play(client, run_id)
         script = self._script

@@ -11,12 +11,9 @@ from typing import Final
 from archon.api.agent.v1 import session_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import FailedPrecondition
-from archon.types import Plan, RunRecord
-from archon_mesh.engine import events as ev
+from archon.types import RunRecord
 from archon_mesh.engine import inputs as inp
-from archon_mesh.engine.plan import Task as EnginePlan
-from archon_services.orchestrator.convert.plan import write_planned
-from archon_services.replay.frames import frames_of, record_frame
+from archon_services.replay.frames import frames_of, plan_json_of, record_frame
 from archon_services.replay.naming import Names
 from archon_services.replay.recorded_run import Decision, Recording
 
@@ -65,6 +62,12 @@ class Cue:
     plan_json: str = ""
     needs_slot: bool = False
     over: bool = False
+
+    @property
+    def dispatch(self) -> tuple[str, int]:
+        """The attempt that needs a slot: the awaited one, or the next one at its task if that was not dispatched."""
+        task, attempt, kind = self.awaited
+        return task, attempt if kind == DISPATCHED else attempt + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,7 @@ class _Writer:
             caused = next((event for event in events if event.HasField(kind)), None)  # type: ignore[arg-type]
             if caused is not None:
                 cue = self._cue(decision, caused, kind)
-                cue.call = caused
+                cue.call, cue.awaited = caused, self._by_name(caused)
                 if isinstance(given, inp.EditPlan):
                     cue.plan_json = plan_json_of(given.plan)
                 yield cue
@@ -152,9 +155,13 @@ class _Writer:
         task_id, attempt = sender or (event.task.task_id, event.task.attempt)
         task = self._recording.state.tasks.get(task_id)
         own = self._names.tasks.get(event.task.task_id, "")
-        awaited = (self._names.events[event.seq], 0, DUE) if kind == DUE else (own, event.task.attempt, kind)
+        awaited = self._by_name(event) if kind == DUE else (own, event.task.attempt, kind)
         name = self._names.tasks.get(task_id, "")
-        return Cue(event.seq, decision.time, kind, awaited, name, task.role if task is not None else "", attempt)
+        role = event.dispatched.role or (task.role if task is not None else "")
+        return Cue(event.seq, decision.time, kind, awaited, name, role, attempt)
+
+    def _by_name(self, event: run_pb2.RunEvent) -> Awaited:
+        return self._names.events[event.seq], 0, DUE
 
     def _call_records(self, task_id: str, attempt: int) -> list[session_pb2.AgentFrame]:
         """The records of the attempt that were stored up to this event, and not sent yet."""
@@ -167,13 +174,6 @@ def sender_of(given: inp.Input) -> tuple[str, int] | None:
     """Returns the attempt that an input is about, as task and number; None if it is about none."""
     attempt: int | None = getattr(given, "attempt", None)
     return None if attempt is None else (str(getattr(given, "task_id", "")), attempt)
-
-
-def plan_json_of(plan: EnginePlan) -> str:
-    """Returns a plan as the JSON with which it is submitted and edited."""
-    out = run_pb2.RunEvent()
-    write_planned(out, ev.Planned("", 0, plan))
-    return Plan.from_proto(out.planned.plan).to_json()
 
 
 def _reason(decision: Decision, event: run_pb2.RunEvent) -> str:

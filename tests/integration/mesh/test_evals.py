@@ -13,6 +13,7 @@ import pytest
 
 from archon import AgentServer, TaskContext
 from archon.agent import Answer
+from archon.client import Client, RunHandle
 from archon.errors import InvalidArgument, Unavailable
 from archon.types import TaskState, Usage
 from archon_mesh.evals import (
@@ -201,6 +202,32 @@ async def test_a_run_becomes_a_case_that_passes(mesh: InProcessMesh, tmp_path: P
     await asked.result(10)
     again = case_from_run(await fetch_run(mesh.client, asked.run_id))
     assert again.answers == ["blue", "small"] and (await evaluate([again], mesh.client)).passed
+
+
+async def test_a_hold_of_a_breakpoint_is_left_to_the_person_who_set_it(mesh: InProcessMesh) -> None:
+    case = make_case("debugged", "Paint it.", {"scorer": "contains", "texts": ["red, large"]}, roles=["asker"])
+    evaluating = asyncio.create_task(evaluate([case.model_copy(update={"answers": ["red", "large"]})], _Held(mesh)))
+    run_ids: list[str] = []
+
+    async def held() -> bool:
+        run_ids[:] = [each.run_id for each in await mesh.client.list_questions() if each.breakpoint]
+        return bool(run_ids)
+
+    await eventually(held)
+    (question,) = (await mesh.client.get(run_ids[0])).questions
+    await mesh.client.respond(run_ids[0], question.input_id, decision="approve")
+    report = await evaluating
+    assert report.passed and report.cases[0].trials[0].run_id == run_ids[0], reasons(report)
+
+
+class _Held(Client):
+    """A client whose runs are held before their task, as by a person who debugs them."""
+
+    def __init__(self, mesh: InProcessMesh) -> None:
+        super().__init__(mesh.orchestrator.address)
+
+    async def submit(self, *args: Any, **options: Any) -> RunHandle:
+        return await super().submit(*args, breakpoints=["task:asker"], **options)
 
 
 async def _asks(mesh: InProcessMesh, run_id: str) -> bool:

@@ -8,9 +8,10 @@ from html import escape
 
 from archon_mesh.core.memory_graph.export import Labels, label_of
 from archon_mesh.core.memory_graph.layout import Edge, Layout, make_layout
+from archon_mesh.core.text_width import text_width
 
 # In pixels.
-_CHAR, _LINE, _PAD = 8, 18, 14
+_SIZE, _FLOW_SIZE, _LINE, _PAD = 14, 12, 18, 14
 _GAP_X, _GAP_Y, _LANE, _MARGIN = 72, 26, 14, 24
 
 # Scoped by class, because a page may contain the picture inline.
@@ -46,8 +47,8 @@ def to_svg(nodes: Iterable[str], edges: Iterable[Edge], labels: Labels | None = 
     layout = make_layout(nodes, edges)
     names = [node for layer in layout.layers for node in layer]
     texts = {node: printable(label_of(node, labels)).splitlines() or [""] for node in names}
-    longest = max((len(text) for text in look.edge_labels.values()), default=0)
-    columns, width, height = _place(layout, texts, max(_GAP_X, _CHAR * longest + 2 * _PAD))
+    longest = max((text_width(printable(text), _FLOW_SIZE) for text in look.edge_labels.values()), default=0.0)
+    columns, width, height = _place(layout, texts, max(_GAP_X, round(longest) + 2 * _PAD))
     parts = []
     for edge in layout.routes:
         boxes = [columns[index][stop] for index, stop in _stops(layout, edge)]
@@ -75,7 +76,7 @@ def _place(layout: Layout, texts: dict[str, list[str]], gap: int) -> tuple[list[
         return _LANE if isinstance(stop, tuple) else _LINE * len(texts[stop]) + 2 * _PAD
 
     def width_of(node: str) -> float:
-        return _CHAR * max(map(len, texts[node])) + 2 * _PAD
+        return round(max(text_width(text, _SIZE) for text in texts[node])) + 2 * _PAD
 
     tall = [sum(map(height_of, row)) + _GAP_Y * (len(row) - 1) for row in layout.rows]
     full = max(tall, default=0)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from a2a.types import a2a_pb2
 
 from archon.run_view import RunView, TaskView
 from archon.types.part import Part, to_parts
+from archon.types.run import Run
 from archon.types.run_event import RunEvent
 from archon.types.task_state import TaskState
 from archon.wire import to_seconds
 from archon_services.gateway.a2a.questions import Asked
-from archon_services.gateway.a2a.tasks import STATES, artifact, status_of, timestamp
+from archon_services.gateway.a2a.tasks import STATES, artifact, status_of, task_of, timestamp
 
 TaskEvent = a2a_pb2.TaskStatusUpdateEvent | a2a_pb2.TaskArtifactUpdateEvent
 
@@ -28,6 +29,18 @@ class _Growing:
     size: int = 0
     whole: bool = True
     """Whether every piece came: pieces are lost under load, and the artifact then comes as a whole."""
+
+
+def closing_events(run: Run, sent: Collection[str]) -> Iterator[TaskEvent]:
+    """Yields the artifacts of a run that has ended, but for those that were `sent`, and its last status. The summary of
+    the run is sufficient."""
+    task = task_of(run)
+    for each in task.artifacts:
+        if each.artifact_id not in sent:
+            yield a2a_pb2.TaskArtifactUpdateEvent(
+                task_id=task.id, context_id=task.context_id, artifact=each, last_chunk=True
+            )
+    yield a2a_pb2.TaskStatusUpdateEvent(task_id=task.id, context_id=task.context_id, status=task.status)
 
 
 @dataclass(slots=True)
@@ -49,8 +62,8 @@ class TaskEvents:
     _status: tuple[object, ...] = ()
 
     def apply(self, event: RunEvent) -> list[TaskEvent]:
-        """Folds an event, and returns the events of the task that follow from it; none of its last status, which
-        `ended` returns."""
+        """Folds an event, and returns the events of the task that follow from it; its last status is one of
+        `closing_events`."""
         message = event.proto
         self.view.apply(event)
         if (question := Asked.from_event(message)) is not None:
@@ -84,17 +97,6 @@ class TaskEvents:
     def needs_input(self) -> bool:
         """Whether the task waits for a person who is asked for more than secrets."""
         return self.interrupted and not all(question.is_secret for question in self.questions)
-
-    def ended(self) -> a2a_pb2.TaskStatusUpdateEvent:
-        """Returns the last status of a task that has ended."""
-        status = status_of(self.view.run_id, self.context_id, self.view.state, (), self.view.failure)
-        status.timestamp.CopyFrom(timestamp(self.view.ended))
-        return self._update(status)
-
-    def whole(self, task_id: str, role: str, step_id: str, parts: Sequence[Part]) -> a2a_pb2.TaskArtifactUpdateEvent:
-        """Returns an answer as one artifact."""
-        self.sent.add(task_id)
-        return self._artifact(artifact(task_id, role, step_id, parts), last=True)
 
     def _changed(self, now: float) -> a2a_pb2.TaskStatusUpdateEvent | None:
         view, questions = self.view, self.questions
@@ -143,7 +145,7 @@ class TaskEvents:
             if rest.startswith(growing.sent) and len(rest) > len(growing.sent):
                 end = artifact(task.task_id, task.role, task.step_id, [Part(text=rest[len(growing.sent) :])])
                 return [self._artifact(end, append=True, last=True)]
-        return [self.whole(task.task_id, task.role, task.step_id, parts)]
+        return [self._artifact(artifact(task.task_id, task.role, task.step_id, parts), last=True)]
 
     def _artifact(
         self, content: a2a_pb2.Artifact, *, append: bool = False, last: bool = False

@@ -24,7 +24,7 @@ from archon import context
 from archon.background import BackgroundLoop
 from archon.client import Client
 from archon.errors import Aborted, ArchonError, DeadlineExceeded, RunExpired, Unavailable, UnknownRun
-from archon_services.gateway.a2a.events import TaskEvent, TaskEvents
+from archon_services.gateway.a2a.events import TaskEvent, TaskEvents, closing_events
 from archon_services.gateway.a2a.push_store import PushStore, Stored
 from archon_services.gateway.a2a.webhook import Webhooks
 
@@ -101,7 +101,7 @@ class PushDelivery:
             await _Delivery(self, stored).run()
         except Aborted:
             pass  # another replica delivers, or the config was deleted
-        except (RunExpired, UnknownRun):
+        except UnknownRun:
             await self._forget(stored)
         except ArchonError as error:
             _log.warning("push notifications of task %s go on later: %s", stored.config.run_id, error)
@@ -153,28 +153,30 @@ class _Delivery:
         with context.serving(replace(context.CallContext(), tenant=tenant)):
             events = self._owner._runs.watch(config.run_id, durable_only=True)
         folded = TaskEvents(config.context_id, config.seq, pieces=False)
-        async with aclosing(events):
-            while True:
-                with context.serving(replace(context.CallContext(), tenant=tenant)):
-                    event = await anext(events, None)
-                if event is None:
-                    break
-                sent = False
-                for out in folded.apply(event):
-                    await self._post(out)
-                    sent = True
-                if sent:
-                    await self._update(seq=event.seq)
+        try:
+            async with aclosing(events):
+                while True:
+                    with context.serving(replace(context.CallContext(), tenant=tenant)):
+                        event = await anext(events, None)
+                    if event is None:
+                        break
+                    sent = False
+                    for out in folded.apply(event):
+                        await self._post(out)
+                        sent = True
+                    if sent:
+                        await self._update(seq=event.seq)
+        except RunExpired:  # it has ended, and the answers and the last status are in its summary
+            await self._end(folded, tenant)
+            return
         if folded.view.ended:
             await self._end(folded, tenant)
 
     async def _end(self, folded: TaskEvents, tenant: str) -> None:
         with context.serving(replace(context.CallContext(), tenant=tenant)):
             run = await self._owner._runs.get(self._stored.config.run_id)
-        for answer in run.answers:
-            if answer.task_id not in folded.sent:
-                await self._post(folded.whole(answer.task_id, answer.role, answer.step_id, answer.parts))
-        await self._post(folded.ended())
+        for out in closing_events(run, folded.sent):
+            await self._post(out)
         async with self._lock:
             await self._owner._store.remove(self._stored)
 

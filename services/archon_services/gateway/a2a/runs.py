@@ -7,14 +7,14 @@ import base64
 import binascii
 import json
 from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from archon.client import Client
-from archon.errors import InvalidArgument, UnknownRun
+from archon.errors import InvalidArgument, RunExpired, UnknownRun
 from archon.types.run import Run
-from archon_services.gateway.a2a.events import TaskEvent, TaskEvents
+from archon_services.gateway.a2a.events import TaskEvent, TaskEvents, closing_events
 from archon_services.gateway.mesh_access import MeshAccess
 from archon_services.gateway.a2a.tasks import AGENT, changed_at, context_of, task_of
 
@@ -33,21 +33,21 @@ async def followed(
 ) -> AsyncGenerator[TaskEvent, None]:
     """Yields the events of a task after the state `run`, until it has ended; or, with `until_interrupted`, until it
     waits for a person. A wait for a secret does not end it. The caller closes the generator."""
-    folded = TaskEvents(context_of(run), run.last_seq, pieces)
-    async with aclosing(client.watch(run.run_id, durable_only=not pieces)) as events:
-        async for event in events:
-            for out in folded.apply(event):
-                yield out
-            if folded.view.ended:
-                break
-            if until_interrupted and folded.needs_input and folded.view.last_seq >= run.last_seq:
-                return
-    if not folded.view.ended:
-        return
-    for answer in (await client.get(run.run_id)).answers:
-        if answer.task_id not in folded.sent:
-            yield folded.whole(answer.task_id, answer.role, answer.step_id, answer.parts)
-    yield folded.ended()
+    folded, is_over = TaskEvents(context_of(run), run.last_seq, pieces), False
+    try:
+        async with aclosing(client.watch(run.run_id, durable_only=not pieces)) as events:
+            async for event in events:
+                for out in folded.apply(event):
+                    yield out
+                if is_over := bool(folded.view.ended):
+                    break
+                if until_interrupted and folded.needs_input and folded.view.last_seq >= run.last_seq:
+                    return
+    except RunExpired:  # it has ended meanwhile
+        is_over = True
+    if is_over:
+        for out in closing_events(await client.get(run.run_id), folded.sent):
+            yield out
 
 
 async def settled(client: Client, run: Run, seconds: float) -> Run:
@@ -55,7 +55,7 @@ async def settled(client: Client, run: Run, seconds: float) -> Run:
     if run.state.final or run.questions:
         return run
     folded = TaskEvents(context_of(run), run.last_seq, pieces=False)
-    try:
+    with suppress(TimeoutError, RunExpired):
         async with (
             asyncio.timeout(seconds),
             aclosing(client.watch(run.run_id, durable_only=True)) as events,
@@ -64,8 +64,6 @@ async def settled(client: Client, run: Run, seconds: float) -> Run:
                 folded.apply(event)
                 if folded.view.ended or (folded.view.last_seq >= run.last_seq and folded.interrupted):
                     break
-    except TimeoutError:
-        pass
     return await client.get(run.run_id)
 
 

@@ -9,7 +9,7 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.wire import set_seconds, to_seconds
 from archon_mesh.engine import events as ev
-from archon_mesh.engine.types import UNDECIDED, ContextRef, Item, TaskState
+from archon_mesh.engine.types import PLAN_FAILED, UNDECIDED, ContextRef, Item, TaskState
 from archon_services.orchestrator.convert.budget import amount_from_usage, amount_to_proto, read_reserved
 from archon_services.orchestrator.convert.failures import (
     failure_from_proto,
@@ -176,7 +176,7 @@ def write_rejected(out: run_pb2.RunEvent, event: ev.Rejected) -> None:
 
 def read_retried(event: run_pb2.RunEvent) -> ev.Event:
     source = event.retry
-    payload = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_FAILED)
+    payload = agent_pb2.TaskResult(state=common_pb2.TASK_STATE_FAILED, output=source.reply)
     if source.HasField("usage"):
         payload.usage.CopyFrom(source.usage)
     if source.HasField("resolution"):
@@ -200,6 +200,8 @@ def write_retried(out: run_pb2.RunEvent, event: ev.Retried) -> None:
         out.retry.usage.CopyFrom(event.payload.usage)
     if event.failure.reason == UNDECIDED and isinstance(event.payload, agent_pb2.TaskResult):
         out.retry.resolution.CopyFrom(event.payload.resolution)
+    if event.failure.reason == PLAN_FAILED and isinstance(event.payload, agent_pb2.TaskResult):
+        out.retry.reply.MergeFrom(event.payload.output)
 
 
 def read_lost(event: run_pb2.RunEvent) -> ev.Event:

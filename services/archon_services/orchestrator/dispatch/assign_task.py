@@ -76,7 +76,8 @@ def _set_input(run: RunState, task: Task, submitted: run_pb2.Submitted, assigned
     if task.step_id:
         write_step(run, task, assigned)
         return
-    if not task.parent and (own := submitted.metadata.get(f"{INPUT_PREFIX}{task.role}")) and submitted.parent_run_id:
+    is_fork = run.submission is not None and bool(run.submission.parent_run_id)
+    if is_fork and not task.parent and (own := submitted.metadata.get(f"{INPUT_PREFIX}{task.role}")):
         assigned.input.add(text=own)
         return
     delegated = task.payload_in if isinstance(task.payload_in, run_pb2.Delegated) else None

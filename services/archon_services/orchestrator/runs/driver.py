@@ -26,7 +26,7 @@ from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.types import TaskState
 from archon_services.orchestrator.journal import Journal, NewRun, Outcome, Step, StepResult
-from archon_services.orchestrator.ports import Delivery, RunClock, Transport
+from archon_services.orchestrator.ports import Delivery, DispatchGate, RunClock, Transport
 from archon_services.orchestrator.runs.clock.timer import RunTimer
 from archon_services.orchestrator.runs.creation import Creation
 from archon_services.orchestrator.runs.effects import EffectExecutor
@@ -78,6 +78,7 @@ class Drive:
     publishes: bool = True
     max_bytes: int = MAX_JOURNAL_BYTES
     """Bytes of a run's journal above which the run fails."""
+    gate: DispatchGate | None = None
     _prefix: str = field(default_factory=lambda: secrets.token_hex(8))
     _batches: count[int] = field(default_factory=lambda: count(1))
 
@@ -179,7 +180,7 @@ class RunDriver:
         if size > drive.max_bytes:
             self._inbox.put(Delivery(inp.JournalFull(size, drive.max_bytes)))
         transport = drive.transport if tenant in ("", DEFAULT_TENANT) else drive.transport.of_tenant(tenant)
-        placement = self._placement = Placement(run_id, transport, self.wake)
+        placement = self._placement = Placement(run_id, transport, self.wake, drive.gate)
         self._history = SessionHistory(drive.journal, drive.turns, transport.stateful, self.wake)
         self._effects = EffectExecutor(run_id, transport, self._history.turns, released=released)
         self._timer = RunTimer(clock, self._tick)

@@ -31,7 +31,7 @@ from archon_services.orchestrator.journal import AuditRow, CommandRow, Journal, 
 from archon_services.orchestrator.observability.commits import CommitMeasurement
 from archon_services.orchestrator.observability.exporter import RunSpanExporter
 from archon_services.orchestrator.observability.run_events import RunEventCounter
-from archon_services.orchestrator.ports import Delivery, Receipt, SystemClock, Transport
+from archon_services.orchestrator.ports import Delivery, DispatchGate, Receipt, SystemClock, Transport
 from archon_services.orchestrator.quotas import QuotaUsage
 from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.driver import Drive, RunDriver
@@ -90,8 +90,10 @@ class Runs:
         spans: RunSpanExporter | None = None,
         key: AuditKey | None = None,
         quotas: Quotas | None = None,
+        gate: DispatchGate | None = None,
     ) -> None:
         self.owner = owner
+        self._gate = gate
         self.watchers = WatchHub(journal)
         self.new_id = new_id
         """Makes the id of a run."""
@@ -151,6 +153,7 @@ class Runs:
             self._clock.now,
             self._publishes,
             self.limits.journal_bytes,
+            self._gate,
         )
 
     # Used by ownership ------------------------------------------------------------------------------------------

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from types import SimpleNamespace
 
+import httpx2
 import pytest
 import pytest_asyncio
 
@@ -16,7 +17,7 @@ from archon.agent import AgentSettings
 from archon_services.gateway.events import topic as topics
 from archon_services.gateway.events import viewer
 from archon_services.gateway.events.runs import RunWatches
-from tests.fixtures.http_gateway import OPERATOR, STRANGER, VIEWER, EventReader, GatewayMesh, watching
+from tests.fixtures.http_gateway import OPERATOR, ORCHESTRATOR, STRANGER, VIEWER, EventReader, GatewayMesh, watching
 from tests.fixtures.waiting import until
 
 
@@ -103,6 +104,35 @@ async def test_a_viewer_goes_on_across_a_restart_of_the_orchestrator(served: Gat
             gate.event.set()
             numbers += [int(number) for kind, number, _ in await reader.all() if kind == "message" and number]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+async def test_a_viewer_of_a_held_run_resumes_at_the_gateway_that_comes_after_a_crash(
+    served: GatewayMesh, gate: Gate
+) -> None:
+    numbers: list[int] = []
+    async with served.http(OPERATOR) as http:
+        point = {"point": "BREAKPOINT_POINT_TASK", "name": "gated"}
+        run_id = await served.submit(http, roles=["echo", "gated"], breakpoints=[point])
+        gate.event.set()
+        with suppress(httpx2.TransportError):
+            async with watching(http, f"/events/runs/{run_id}") as reader:
+                async with asyncio.timeout(10):
+                    while (event := await reader.next())[0] == "message":
+                        numbers += [int(event[1])] if event[1] else []
+                        if "approvalRequested" in event[2]:
+                            break
+                await served.gateway.kill()
+                await reader.all()
+        await served.gateway.start()
+    async with served.http(OPERATOR) as http:
+        headers = {"last-event-id": str(numbers[-1])}
+        async with watching(http, f"/events/runs/{run_id}", headers) as reader:
+            body = {"runId": run_id, "inputId": f"{run_id}.2/breakpoint", "decision": "DECISION_APPROVE"}
+            released = await http.post(f"{ORCHESTRATOR}/Respond", json=body)
+            assert released.status_code == 200, released.text
+            events = await reader.all()
+    numbers += [int(number) for kind, number, _ in events if kind == "message" and number]
+    assert events[-1][0] == "end" and numbers == list(range(1, numbers[-1] + 1))
 
 
 async def test_a_viewer_behind_the_kept_events_reads_the_journal(

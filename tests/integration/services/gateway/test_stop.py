@@ -12,6 +12,7 @@ import pytest
 from archon.errors import Unavailable
 from archon_services.gateway import draining, optional_rooms
 from archon_services.gateway.app import gateway_app
+from archon_services.gateway.room import Room
 from archon_services.gateway.settings import GatewaySettings
 from tests.fixtures.http_gateway import ORCHESTRATOR, VIEWER, GatewayMesh, gateway_mesh, settings_for, watching
 from tests.fixtures.ports import free_ports
@@ -54,19 +55,21 @@ async def test_a_fault_of_a2a_is_told_at_the_start(served: GatewayMesh, tmp_path
                 pass
 
 
-async def test_a2a_is_loaded_without_a_request(served: GatewayMesh, monkeypatch: pytest.MonkeyPatch) -> None:
-    loaded = asyncio.Event()
-    load = optional_rooms.LaterRoute.load
+async def test_rooms_are_loaded_without_a_request(served: GatewayMesh, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = {room.name: asyncio.Event() for room in (optional_rooms.A2A, optional_rooms.MCP)}
+    load = optional_rooms.OptionalRoom.load
+    loop = asyncio.get_running_loop()
 
-    async def noted(self: optional_rooms.LaterRoute) -> object:
-        router = await load(self)
-        loaded.set()
-        return router
+    def noted(self: optional_rooms.OptionalRoom) -> Room:
+        room = load(self)
+        loop.call_soon_threadsafe(loaded[self.name].set)
+        return room
 
     monkeypatch.setattr(optional_rooms, "LATER", 0.0)
-    monkeypatch.setattr(optional_rooms.LaterRoute, "load", noted)
+    monkeypatch.setattr(optional_rooms.OptionalRoom, "load", noted)
     async with gateway_app(GatewaySettings(**settings_for(served.mesh))), asyncio.timeout(20):
-        await loaded.wait()
+        for event in loaded.values():
+            await event.wait()
 
 
 @pytest.mark.slow

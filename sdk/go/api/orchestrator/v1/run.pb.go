@@ -4093,6 +4093,8 @@ type RetryScheduled struct {
 	NotBefore *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"`
 	// Usage of the attempt.
 	Usage *v1.Usage `protobuf:"bytes,4,opt,name=usage,proto3" json:"usage,omitempty"`
+	// The reply of a planner that was refused; the failure says why. Empty if the attempt gave none.
+	Reply []*v1.Part `protobuf:"bytes,5,rep,name=reply,proto3" json:"reply,omitempty"`
 	// Why a rule has left a decision to the role, of a step with a decision.
 	Resolution    *v1.Resolution `protobuf:"bytes,60,opt,name=resolution,proto3" json:"resolution,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -4153,6 +4155,13 @@ func (x *RetryScheduled) GetNotBefore() *timestamppb.Timestamp {
 func (x *RetryScheduled) GetUsage() *v1.Usage {
 	if x != nil {
 		return x.Usage
+	}
+	return nil
+}
+
+func (x *RetryScheduled) GetReply() []*v1.Part {
+	if x != nil {
+		return x.Reply
 	}
 	return nil
 }
@@ -5453,13 +5462,14 @@ const file_archon_api_orchestrator_v1_run_proto_rawDesc = "" +
 	"\bidentity\x18\x01 \x01(\tR\bidentity\"(\n" +
 	"\n" +
 	"RunResumed\x12\x1a\n" +
-	"\bidentity\x18\x01 \x01(\tR\bidentity\"\x8d\x02\n" +
+	"\bidentity\x18\x01 \x01(\tR\bidentity\"\xbf\x02\n" +
 	"\x0eRetryScheduled\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x127\n" +
 	"\afailure\x18\x02 \x01(\v2\x1d.archon.api.common.v1.FailureR\afailure\x129\n" +
 	"\n" +
 	"not_before\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\x121\n" +
-	"\x05usage\x18\x04 \x01(\v2\x1b.archon.api.common.v1.UsageR\x05usage\x12@\n" +
+	"\x05usage\x18\x04 \x01(\v2\x1b.archon.api.common.v1.UsageR\x05usage\x120\n" +
+	"\x05reply\x18\x05 \x03(\v2\x1a.archon.api.common.v1.PartR\x05reply\x12@\n" +
 	"\n" +
 	"resolution\x18< \x01(\v2 .archon.api.common.v1.ResolutionR\n" +
 	"resolution\"<\n" +
@@ -5763,25 +5773,26 @@ var file_archon_api_orchestrator_v1_run_proto_depIdxs = []int32{
 	55,  // 129: archon.api.orchestrator.v1.RetryScheduled.failure:type_name -> archon.api.common.v1.Failure
 	57,  // 130: archon.api.orchestrator.v1.RetryScheduled.not_before:type_name -> google.protobuf.Timestamp
 	56,  // 131: archon.api.orchestrator.v1.RetryScheduled.usage:type_name -> archon.api.common.v1.Usage
-	64,  // 132: archon.api.orchestrator.v1.RetryScheduled.resolution:type_name -> archon.api.common.v1.Resolution
-	55,  // 133: archon.api.orchestrator.v1.Lost.failure:type_name -> archon.api.common.v1.Failure
-	55,  // 134: archon.api.orchestrator.v1.RejectedByInstance.failure:type_name -> archon.api.common.v1.Failure
-	57,  // 135: archon.api.orchestrator.v1.RejectedByInstance.not_before:type_name -> google.protobuf.Timestamp
-	78,  // 136: archon.api.orchestrator.v1.DiscardedResult.reason:type_name -> archon.api.common.v1.ErrorReason
-	56,  // 137: archon.api.orchestrator.v1.DiscardedResult.usage:type_name -> archon.api.common.v1.Usage
-	78,  // 138: archon.api.orchestrator.v1.CancelRequested.cause:type_name -> archon.api.common.v1.ErrorReason
-	55,  // 139: archon.api.orchestrator.v1.CancelRequested.failure:type_name -> archon.api.common.v1.Failure
-	43,  // 140: archon.api.orchestrator.v1.Claimed.clock_origin:type_name -> archon.api.orchestrator.v1.ClockOrigin
-	57,  // 141: archon.api.orchestrator.v1.ClockOrigin.time:type_name -> google.protobuf.Timestamp
-	65,  // 142: archon.api.orchestrator.v1.RunRecord.task:type_name -> archon.api.common.v1.TaskRef
-	57,  // 143: archon.api.orchestrator.v1.RunRecord.start_time:type_name -> google.protobuf.Timestamp
-	66,  // 144: archon.api.orchestrator.v1.RunRecord.duration:type_name -> google.protobuf.Duration
-	56,  // 145: archon.api.orchestrator.v1.RunRecord.usage:type_name -> archon.api.common.v1.Usage
-	146, // [146:146] is the sub-list for method output_type
-	146, // [146:146] is the sub-list for method input_type
-	146, // [146:146] is the sub-list for extension type_name
-	146, // [146:146] is the sub-list for extension extendee
-	0,   // [0:146] is the sub-list for field type_name
+	54,  // 132: archon.api.orchestrator.v1.RetryScheduled.reply:type_name -> archon.api.common.v1.Part
+	64,  // 133: archon.api.orchestrator.v1.RetryScheduled.resolution:type_name -> archon.api.common.v1.Resolution
+	55,  // 134: archon.api.orchestrator.v1.Lost.failure:type_name -> archon.api.common.v1.Failure
+	55,  // 135: archon.api.orchestrator.v1.RejectedByInstance.failure:type_name -> archon.api.common.v1.Failure
+	57,  // 136: archon.api.orchestrator.v1.RejectedByInstance.not_before:type_name -> google.protobuf.Timestamp
+	78,  // 137: archon.api.orchestrator.v1.DiscardedResult.reason:type_name -> archon.api.common.v1.ErrorReason
+	56,  // 138: archon.api.orchestrator.v1.DiscardedResult.usage:type_name -> archon.api.common.v1.Usage
+	78,  // 139: archon.api.orchestrator.v1.CancelRequested.cause:type_name -> archon.api.common.v1.ErrorReason
+	55,  // 140: archon.api.orchestrator.v1.CancelRequested.failure:type_name -> archon.api.common.v1.Failure
+	43,  // 141: archon.api.orchestrator.v1.Claimed.clock_origin:type_name -> archon.api.orchestrator.v1.ClockOrigin
+	57,  // 142: archon.api.orchestrator.v1.ClockOrigin.time:type_name -> google.protobuf.Timestamp
+	65,  // 143: archon.api.orchestrator.v1.RunRecord.task:type_name -> archon.api.common.v1.TaskRef
+	57,  // 144: archon.api.orchestrator.v1.RunRecord.start_time:type_name -> google.protobuf.Timestamp
+	66,  // 145: archon.api.orchestrator.v1.RunRecord.duration:type_name -> google.protobuf.Duration
+	56,  // 146: archon.api.orchestrator.v1.RunRecord.usage:type_name -> archon.api.common.v1.Usage
+	147, // [147:147] is the sub-list for method output_type
+	147, // [147:147] is the sub-list for method input_type
+	147, // [147:147] is the sub-list for extension type_name
+	147, // [147:147] is the sub-list for extension extendee
+	0,   // [0:147] is the sub-list for field type_name
 }
 
 func init() { file_archon_api_orchestrator_v1_run_proto_init() }

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final
 from xml.sax.saxutils import escape
 
+from archon_mesh.core.text_width import fitted
 from archon_services.cli.render.output import axis_label, cost_text, counted, duration, one_line
 from archon_services.cli.render.waterfall.rows import Row, mark_lines, path_segments, rows_of, token_texts
 from archon_services.cli.render.waterfall.spans import PathStep, Span, TimeKind, Waterfall
@@ -29,8 +30,12 @@ _COST: Final = WIDTH - 20
 
 _ROW: Final = 24
 _LEGEND: Final = 470
+_NOTES: Final = 430
 _MARGIN: Final = 20
-_LABEL_CHARS: Final = 42
+_SIZE: Final = 13
+"""Size of the font."""
+_GAP: Final = 8
+_LABEL_CHARS: Final = 80
 _DETAIL_CHARS: Final = 300
 
 _INVALID: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -73,7 +78,7 @@ def _colours(palette: Mapping[str, str], grid: str) -> str:
 
 
 _STYLE: Final = f"""
-text {{ font: 13px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif }}
+text {{ font: {_SIZE}px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif }}
 text.head {{ font-weight: 600; font-size: 16px }} text.bold {{ font-weight: 600 }}
 text.number {{ text-anchor: end }} text.middle {{ text-anchor: middle }} .mark {{ stroke-dasharray: 3 3 }}
 {_colours(_LIGHT, "#d8dee4")}
@@ -119,7 +124,7 @@ def _head(waterfall: Waterfall) -> Iterator[str]:
     yield _text(_MARGIN, 32, f"Run {one_line(waterfall.run_id, 40)}", "head")
     yield _text(_MARGIN, 54, " · ".join(filter(None, pieces)), "dim")
     if root.detail:
-        yield _text(WIDTH - _MARGIN, 54, one_line(root.detail, 90), "number failed")
+        yield _text(WIDTH - _MARGIN, 54, fitted(one_line(root.detail, _DETAIL_CHARS), _BAR, _SIZE), "number failed")
     x = _LEGEND
     for kind in TimeKind:
         yield _shape(kind, x, 24, 16, "")
@@ -160,7 +165,7 @@ def _path_row(waterfall: Waterfall, top: int) -> Iterator[str]:
 
 def _row(waterfall: Waterfall, row: Row, steps: list[PathStep], top: int) -> Iterator[str]:
     indent = 14 * min(row.depth, 8)
-    label = one_line(row.label, max(12, _LABEL_CHARS - 2 * min(row.depth, 8)))
+    label = fitted(one_line(row.label, _LABEL_CHARS), _NAME - _MARGIN - indent - _GAP, _SIZE)
     failed = row.span.status in ("failed", "lost", "rejected", "refused")
     names = " ".join(filter(None, ("bold" if row.critical else "", "failed" if failed else "")))
     yield _text(_MARGIN + indent, top + 16, label, names, _title(row))
@@ -222,7 +227,8 @@ def _footnotes(waterfall: Waterfall, top: int) -> Iterator[str]:
         lines.append(counted(more, "more event"))
     lines += waterfall.notes
     for number, line in enumerate(lines):
-        yield _text(430, top + 24 * number, one_line(line, 120), "dim", line)
+        text = fitted(one_line(line, _DETAIL_CHARS), WIDTH - _NOTES - _MARGIN, _SIZE)
+        yield _text(_NOTES, top + 24 * number, text, "dim", line)
 
 
 def _spent(span: Span) -> str:

@@ -19,6 +19,7 @@ from archon_mesh.engine.decide.engine import decide
 from archon_mesh.engine.decide.fork import reusable_plan, reused_number
 from archon_mesh.engine.plan import Task as Plan
 from archon_mesh.engine.types import Payload, Submission, TaskState
+from archon_services.orchestrator.convert.breakpoints import edited_input
 from archon_services.orchestrator.runs.states.changes import Asked, Changes, changes_of, identifies_request, invalid
 from archon_services.orchestrator.runs.states.kept import Kept, answered_inputs
 from archon_services.orchestrator.runs.states.load import fold_journal
@@ -62,6 +63,7 @@ class ForkPlanner:
         self._before = self.state  # the state with the plan that is kept
         if self.state.plan is not None and (seq := self._first_affected_plan()) < _UNSEEN:
             self._before = fold_journal(events[: seq - 1])
+        self._inputs = {**self._given_at_breakpoints(), **self._changes.inputs}
 
     def plan(self, submission: Submission) -> ForkPlan:
         """Returns the plan for a new run. Raises InvalidArgument if a change cannot be made."""
@@ -75,6 +77,22 @@ class ForkPlanner:
         self._write_used(answers, kept.delegated, {id_: seq for id_, seq in taken.items() if seq}, submission)
         revision = self._before.plan.revision if plan is not None and self._before.plan is not None else 0
         return ForkPlan(self._lineage, self._changes, submission, kept, state, sources, revision)
+
+    def _given_at_breakpoints(self) -> dict[str, str]:
+        """The inputs that people gave at breakpoints to tasks that the new run executes, by the task. A planner plans
+        for the goal, and a delegated task has the input of its request."""
+        if self._is_replanned or not self._is_kept:
+            return {}
+        found: dict[str, str] = {}
+        plan, changes = self.state.plan, self._changes
+        for task in self.state.roots():
+            is_reused = task.state is TaskState.COMPLETED and task.task_id not in changes.affected
+            if task.edited is None or is_reused or task.task_id in changes.answers:
+                continue
+            text = edited_input(task.edited)
+            if text is not None and (plan is None or plan.in_force(task)):
+                found[task.task_id] = text
+        return found
 
     # What is kept -----------------------------------------------------------------------------------------------
 
@@ -99,7 +117,7 @@ class ForkPlanner:
         return _plain(state.tasks[state.root_ids[0]])
 
     def _with_descriptions(self, plan: inp.ReusedPlan) -> Plan:
-        texts = {self.state.tasks[id_].step_id: text for id_, text in self._changes.inputs.items()}
+        texts = {self.state.tasks[id_].step_id: text for id_, text in self._inputs.items()}
         steps = tuple(
             replace(step, description=texts[step.id]) if step.id in texts else step for step in plan.plan.subtasks
         )
@@ -107,15 +125,15 @@ class ForkPlanner:
 
     def _with_inputs(self, submission: Submission, plan: inp.ReusedPlan | None) -> Submission:
         """The submission with the inputs of roles; the plan has the inputs of steps."""
-        if not self._changes.inputs:
+        if not self._inputs:
             return submission
         goal = run_pb2.Submitted()
         if isinstance(submission.goal, run_pb2.Submitted):
             goal.CopyFrom(submission.goal)
         steps = {step.id for step in plan.plan.subtasks} if plan is not None else set()
-        for task_id, text in self._changes.inputs.items():
+        for task_id, text in self._inputs.items():
             task = self.state.tasks[task_id]
-            if task.step_id and task.step_id not in steps:
+            if task.step_id and task.step_id not in steps and task_id in self._changes.inputs:
                 raise invalid("edited_inputs", f"the plan of the new run has no step {task.step_id!r}")
             if not task.step_id:
                 goal.metadata[f"{INPUT_PREFIX}{task.role}"] = text

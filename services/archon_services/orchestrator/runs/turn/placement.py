@@ -6,15 +6,18 @@ from collections.abc import Callable
 
 from archon_mesh.engine import Place
 from archon_mesh.engine.types import Requirement
-from archon_services.orchestrator.ports import Slot, Transport
+from archon_services.orchestrator.ports import DispatchGate, Slot, Transport
 
 
 class Placement:
-    """`wake` is called when an instance may have capacity for a task that found none."""
+    """`wake` is called when an instance may have capacity for a task that found none, and when `gate` may admit one."""
 
-    __slots__ = ("_run_id", "_transport", "_waiting", "_wake", "_woken")
+    __slots__ = ("_gate", "_run_id", "_transport", "_waiting", "_wake", "_woken")
 
-    def __init__(self, run_id: str, transport: Transport, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, run_id: str, transport: Transport, wake: Callable[[], None], gate: DispatchGate | None = None
+    ) -> None:
+        self._gate = gate
         self._run_id = run_id
         self._transport = transport
         self._wake = wake
@@ -31,6 +34,8 @@ class Placement:
         """Returns a slot that is reserved for the task, or None: then the task waits for one."""
         if self._woken:
             self._woken.pop(place.task_id, None)
+        if self._gate is not None and not self._gate.admits(place.task_id, place.attempt, self._freed(place)):
+            return None
         slot = self._transport.reserve(place.want, place.avoid, place.prefer)
         if slot is None:
             if place.task_id not in self._waiting:

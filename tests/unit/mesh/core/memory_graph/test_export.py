@@ -23,6 +23,7 @@ from archon_mesh.core.memory_graph import (
     to_svg,
     to_text,
 )
+from archon_mesh.core.memory_graph.svg import Look
 
 EDGES = [("requirements", "designer"), ("requirements", "implementer"), ("designer", "implementer")]
 DRAWINGS = Path(__file__).parent / "drawings"
@@ -164,3 +165,22 @@ def test_svg_edges_start_and_end_at_the_boxes_of_their_roles() -> None:
     assert numbers[0] == boxes["a"][2]
     assert numbers[-2] == boxes["b"][0]
     assert boxes["b"][1] < numbers[-1] < boxes["b"][3]
+
+
+WIDTHS = {"W": 0.989, "m": 0.974, "a": 0.613, "役": 1.0, "🚀": 1.0, "д": 0.691, "\u0301": 0.0}
+"""Advances in DejaVu Sans, and of wide characters in any font, as parts of the size of the font."""
+
+
+@pytest.mark.parametrize("char", WIDTHS)
+def test_a_label_of_any_characters_fits_into_its_box(char: str) -> None:
+    for count in (1, 20, 200):
+        picture = ElementTree.fromstring(to_svg(["x"], [], {"x": char * count}))
+        left, _, right, _ = boxes_of(picture)["x"]
+        assert 14 * WIDTHS[char] * count + 20 <= right - left <= max(60.0, 2 * 14 * count)
+
+
+def test_the_text_of_an_edge_fits_between_its_boxes() -> None:
+    flow = "{" + "役" * 20 + "}"
+    picture = ElementTree.fromstring(to_svg([], [("a", "b")], None, Look(edge_labels={("a", "b"): flow})))
+    boxes = boxes_of(picture)
+    assert boxes["b"][0] - boxes["a"][2] >= 12 * len(flow)

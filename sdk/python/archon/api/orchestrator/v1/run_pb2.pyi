@@ -2144,6 +2144,7 @@ class RetryScheduled(_message.Message):
     FAILURE_FIELD_NUMBER: _builtins.int
     NOT_BEFORE_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
+    REPLY_FIELD_NUMBER: _builtins.int
     RESOLUTION_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """The task's role."""
@@ -2160,6 +2161,10 @@ class RetryScheduled(_message.Message):
         """Usage of the attempt."""
 
     @_builtins.property
+    def reply(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Part]:
+        """The reply of a planner that was refused; the failure says why. Empty if the attempt gave none."""
+
+    @_builtins.property
     def resolution(self) -> _plan_pb2.Resolution:
         """Why a rule has left a decision to the role, of a step with a decision."""
 
@@ -2170,11 +2175,12 @@ class RetryScheduled(_message.Message):
         failure: _failure_pb2.Failure | None = ...,
         not_before: _timestamp_pb2.Timestamp | None = ...,
         usage: _common_pb2.Usage | None = ...,
+        reply: _abc.Iterable[_common_pb2.Part] | None = ...,
         resolution: _plan_pb2.Resolution | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "not_before", b"not_before", "resolution", b"resolution", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "not_before", b"not_before", "resolution", b"resolution", "role", b"role", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "not_before", b"not_before", "reply", b"reply", "resolution", b"resolution", "role", b"role", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -11,6 +11,9 @@ from archon_services.cli.render.waterfall.svg import WIDTH, waterfall_svg
 from tests.unit.services.cli.render.waterfall.journals import Journal, delegation, pipeline
 
 NAMESPACE = "{http://www.w3.org/2000/svg}"
+WIDTHS = {"W": 0.989, "役": 1.0, "a": 0.613}
+"""Advances in wide fonts, as parts of the size of the font."""
+
 EVIL = "a\"b<script>alert(1)</script>&'\x00\x1b\ufffe"
 
 
@@ -77,3 +80,16 @@ def test_rows_beyond_the_limit_are_left_out(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_run_without_duration_is_drawn() -> None:
     assert bars(parsed(Journal("cook")), "model") == []
+
+
+@pytest.mark.parametrize("char", ["W", "役", "a"])
+def test_a_long_name_ends_before_the_bars(char: str) -> None:
+    name = char * 60
+    journal = Journal(name)
+    journal.dispatched(0, name)
+    journal.result(1, name)
+    texts = [text.text or "" for text in parsed(journal).iter(f"{NAMESPACE}text")]
+    labels = [text for text in texts if char * 5 in text]
+    assert labels and all(label.endswith("…") for label in labels)
+    assert all(13 * WIDTHS[char] * len(label) <= 290 for label in labels)
+    assert all(len(label) >= 15 for label in labels)
