@@ -154,4 +154,3 @@ def _cannot_ask(run: Run) -> str:
         f"The run {run.run_id} waits for a person, who cannot be asked here: {texts[:2_000]} Answer with `archon respond "
         f"{run.run_id}`, then read it with the tool run_get."
     )
-

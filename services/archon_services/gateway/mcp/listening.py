@@ -82,7 +82,9 @@ class Listening:
                     await _send(channel, method, {**content, "_meta": meta})
         return types.SubscriptionsListenResult(_meta=meta)
 
-    async def _next(self, changes: asyncio.Queue[tuple[str, Mapping[str, Any]]]) -> tuple[str, Mapping[str, Any]] | None:
+    async def _next(
+        self, changes: asyncio.Queue[tuple[str, Mapping[str, Any]]]
+    ) -> tuple[str, Mapping[str, Any]] | None:
         """Returns the next change; None once the gateway stops. Raises if the client's token is not valid any more."""
         while not self._parts.stopping.is_set():
             self._parts.access.check()

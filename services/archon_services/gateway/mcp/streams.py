@@ -40,9 +40,7 @@ async def answer_exchange(
     try:
         while not task.done() or not exchange.outgoing.empty():
             next_message = asyncio.create_task(exchange.outgoing.get(), name="message for an MCP client")
-            done, _ = await asyncio.wait(
-                {next_message, task, gone}, timeout=PING, return_when=asyncio.FIRST_COMPLETED
-            )
+            done, _ = await asyncio.wait({next_message, task, gone}, timeout=PING, return_when=asyncio.FIRST_COMPLETED)
             if next_message not in done:
                 next_message.cancel()
                 await asyncio.wait([next_message])

@@ -18,6 +18,7 @@ import pytest
 
 from archon_services.gateway import connections
 from archon_services.gateway.identity.logins import issue
+from archon_services.gateway.web.files import read_files
 from tests.fixtures.http_gateway import OPERATOR, ORCHESTRATOR, VIEWER, GatewayMesh, watching
 
 LIST_RUNS: Final = f"{ORCHESTRATOR}/ListRuns"
@@ -50,12 +51,17 @@ def _no_errors(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     assert [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR] == []
 
 
+PAGE = b"200" if read_files() else b"503"
+"""The status of the web page: `make web` builds it."""
+
+
 @pytest.mark.parametrize(
     ("target", "host", "status"),
     [
         (b"http://127.0.0.1/healthz", b"127.0.0.1", b"200"),
         (b"HTTPS://LocalHost/healthz", b"localhost", b"200"),
-        (b"http://127.0.0.1", b"127.0.0.1", b"404"),
+        (b"http://127.0.0.1", b"127.0.0.1", PAGE),
+        (b"http://127.0.0.1/none", b"127.0.0.1", b"404"),
         (b"http://127.0.0.1/session", b"evil.example", b"400"),
         (b"http://evil.example/session", b"evil.example", b"403"),
         (b"http://evil.example/healthz", b"127.0.0.1", b"400"),

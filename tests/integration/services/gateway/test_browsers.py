@@ -43,7 +43,11 @@ async def browser(served: GatewayMesh, link: str) -> AsyncIterator[httpx2.AsyncC
 
 
 async def test_a_link_logs_a_browser_in_once(served: GatewayMesh, browser: httpx2.AsyncClient, link: str) -> None:
-    assert (await browser.get("/session")).json() | {"expires": 0} == {
+    session = (await browser.get("/session")).json()
+    rpcs = session.pop("rpcs")
+    assert f"{ORCHESTRATOR}/SubmitRun" in rpcs
+    assert "/archon.api.audit.v1.AuditService/ListEntries" not in rpcs
+    assert session | {"expires": 0} == {
         "identity": "olga",
         "tenant": "default",
         "kind": "operator",

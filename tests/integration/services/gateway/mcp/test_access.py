@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 
-import mcp_types as types
 from archon.principal import Kind, Principal
 from tests.fixtures.http_gateway import OPERATOR
 from tests.fixtures.mcp_mesh import ERAS, MODERN, Person, mcp_client, text_of
