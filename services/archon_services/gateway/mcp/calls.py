@@ -117,7 +117,7 @@ class Calls:
                     asked.add(input_id)
                     await self._ask(line, run, input_id, request)
         except asyncio.CancelledError:
-            if line.was_cancelled and not line.takes_tasks:
+            if line.was_cancelled:  # one that would be a task is not known to the client yet
                 self._parts.cancel_later(run.run_id)
             raise
 
@@ -154,4 +154,3 @@ def _cannot_ask(run: Run) -> str:
         f"The run {run.run_id} waits for a person, who cannot be asked here: {texts[:2_000]} Answer with `archon respond "
         f"{run.run_id}`, then read it with the tool run_get."
     )
-

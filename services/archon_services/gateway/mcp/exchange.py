@@ -53,7 +53,12 @@ class Cursor:
         """Returns the place that an id of an event names; None if it is no such id."""
         with suppress(ValueError, TypeError, binascii.Error):
             request_id, token, run_id, seq = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-            if isinstance(run_id, str) and isinstance(seq, int) and _is_id(request_id) and (token is None or _is_id(token)):
+            if (
+                isinstance(run_id, str)
+                and isinstance(seq, int)
+                and _is_id(request_id)
+                and (token is None or _is_id(token))
+            ):
                 return cls(request_id, token, run_id, seq)
         return None
 

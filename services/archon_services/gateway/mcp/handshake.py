@@ -110,9 +110,7 @@ class Handshake:
         session = exchange.session
         connection = Connection.from_envelope(session.version, None, session.capabilities, outbound=_Silent())
         params = dict(message.params) if message.params is not None else None
-        return await serve_one(
-            self._server, exchange, message.method, params, connection=connection, lifespan_state={}
-        )
+        return await serve_one(self._server, exchange, message.method, params, connection=connection, lifespan_state={})
 
     async def _begin(self, request: Request, message: types.JSONRPCRequest, receive: Receive, send: Send) -> None:
         """Begins a session: its id is its content."""
@@ -165,7 +163,9 @@ class Handshake:
             return
         runs = self._parts.access.runs
         run = await runs.get(run_id)
-        response: Mapping[str, Any] = {"action": "cancel"} if isinstance(message, types.JSONRPCError) else message.result
+        response: Mapping[str, Any] = (
+            {"action": "cancel"} if isinstance(message, types.JSONRPCError) else message.result
+        )
         await give(runs, run, input_id, response)
 
     async def _set_level(
@@ -179,9 +179,7 @@ class Handshake:
         return types.EmptyResult()
 
 
-async def _refuse(
-    code: int, text: str, request: Request, receive: Receive, send: Send, request_id: Any = None
-) -> None:
+async def _refuse(code: int, text: str, request: Request, receive: Receive, send: Send, request_id: Any = None) -> None:
     message = {"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": text}}
     await json_response(message, 400)(request.scope, receive, send)
 
@@ -195,5 +193,3 @@ class _Silent(Outbound):
     async def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> dict[str, Any]:
         """Raises NotFound: there is nobody to ask."""
         raise NotFound("the client cannot be asked without a request of its own")
-
-

@@ -72,5 +72,3 @@ class RoomParts:
         for task in self._cancelling:
             task.cancel()
         await self.lent.close()
-
-

@@ -61,7 +61,7 @@ class Resources:
             types.Resource(
                 uri=uri_of(run.run_id),
                 name=run.run_id,
-                title=_title(run),
+                title=_title(run) or None,
                 description=f"A run that is {run.state.name.lower()}.",
                 mime_type=JSON_TYPE,
             )
@@ -76,7 +76,9 @@ class Resources:
             uri_template=TEMPLATE, name="run", description="A run with its answers.", mime_type=JSON_TYPE
         )
         answer = types.ResourceTemplate(
-            uri_template=ANSWER_TEMPLATE, name="answer", description="The content of an answer of a run, counted from 1."
+            uri_template=ANSWER_TEMPLATE,
+            name="answer",
+            description="The content of an answer of a run, counted from 1.",
         )
         return types.ListResourceTemplatesResult(resource_templates=[run, answer])
 

@@ -63,7 +63,9 @@ def result_of(run: Run) -> types.CallToolResult:
     if not answers and run.truncated:
         return note(f"the answers of run {run.run_id} are too large for one message: watch its events", run.run_id)
     several = len(answers) > 1
-    content = [block for number, answer in enumerate(answers, 1) for block in _blocks(run.run_id, number, answer, several)]
+    content = [
+        block for number, answer in enumerate(answers, 1) for block in _blocks(run.run_id, number, answer, several)
+    ]
     structured = _structured(answers[0]) if len(answers) == 1 else None
     return types.CallToolResult(content=content, structured_content=structured, _meta=meta)
 

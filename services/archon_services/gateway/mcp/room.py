@@ -117,7 +117,10 @@ async def mcp_room(gateway: Gateway) -> AsyncIterator[Sequence[BaseRoute]]:
 
 def _server(name: str, parts: RoomParts, calls: Calls, listening: Listening, state: SealedState) -> MeshServer:
     server = MeshServer(
-        name, version=version("archon-mesh"), instructions=_INSTRUCTIONS, on_call_tool=calls.call  # type: ignore[arg-type]
+        name,
+        version=version("archon-mesh"),
+        instructions=_INSTRUCTIONS,
+        on_call_tool=calls.call,  # type: ignore[arg-type]
     )
     for each in (Lists(parts), Resources(parts), TaskHandlers(parts), listening):
         each.add_to(server)

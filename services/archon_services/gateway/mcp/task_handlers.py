@@ -52,7 +52,10 @@ class TaskHandlers:
         server.add_request_handler("tasks/cancel", TaskParams, self._cancel)
 
     async def _get(self, context: ServerRequestContext[Any], params: TaskParams) -> dict[str, Any]:
-        return {"resultType": "complete", **detailed(await self._run(context, params), self._parts.identity, self._parts.addresses)}
+        return {
+            "resultType": "complete",
+            **detailed(await self._run(context, params), self._parts.identity, self._parts.addresses),
+        }
 
     async def _update(self, context: ServerRequestContext[Any], params: UpdateParams) -> dict[str, Any]:
         run = await self._run(context, params)
@@ -85,4 +88,3 @@ async def task_run(parts: RoomParts, task_id: str) -> Run:
         return await parts.access.runs.get(task_id)
     except (UnknownRun, RunExpired) as error:
         raise MCPError(INVALID_PARAMS, f"Task not found: {error}") from None
-

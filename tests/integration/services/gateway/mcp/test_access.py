@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+import mcp_types as types
 import pytest
 from mcp.shared.exceptions import MCPError
 
-import mcp_types as types
 from archon.principal import Kind, Principal
 from tests.fixtures.http_gateway import OPERATOR
 from tests.fixtures.mcp_mesh import ERAS, MODERN, Person, mcp_client, text_of
@@ -47,7 +47,7 @@ async def test_runs_are_resources_that_are_listed_read_and_completed(office: Off
         run_id = ((await client.call_tool("finder", {"goal": "a picture"})).meta or {})["dev.archon/run-id"]
         uri = f"archon://runs/{run_id}"
         listed = {resource.uri: resource for resource in (await client.list_resources()).resources}
-        assert listed[uri].title == "a picture"
+        assert listed[uri].description == "A run that is completed."
         (content,) = (await client.read_resource(uri)).contents
         assert isinstance(content, types.TextResourceContents) and '"state": "completed"' in content.text
         parts = (await client.read_resource(f"{uri}/answers/1")).contents

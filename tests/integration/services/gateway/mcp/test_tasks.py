@@ -74,7 +74,10 @@ async def test_questions_of_a_task_are_answered_by_updates(office: Office) -> No
         asked = await until_status(client, task_id, "input_required")
         ((key, request),) = asked["inputRequests"].items()
         assert (request["method"], request["params"]["mode"]) == ("elicitation/create", "form")
-        answers: dict[str, Any] = {"other": {"action": "accept"}, key: {"action": "accept", "content": {"answer": "red"}}}
+        answers: dict[str, Any] = {
+            "other": {"action": "accept"},
+            key: {"action": "accept", "content": {"answer": "red"}},
+        }
         update = UpdateTask(params=UpdateParams(task_id=task_id, input_responses=answers))
         assert (await client.session.send_request(update, STATE))["resultType"] == "complete"
         done = await until_status(client, task_id, "completed")
@@ -149,7 +152,11 @@ async def test_a_client_listens_to_tasks_runs_and_lists(office: Office) -> None:
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}, "elicitation": {}},
     }
-    wanted = {"toolsListChanged": True, "taskIds": [task_id, "x"], "resourceSubscriptions": [f"archon://runs/{task_id}"]}
+    wanted = {
+        "toolsListChanged": True,
+        "taskIds": [task_id, "x"],
+        "resourceSubscriptions": [f"archon://runs/{task_id}"],
+    }
     body = {
         "jsonrpc": "2.0",
         "id": 7,
@@ -174,7 +181,8 @@ async def test_a_client_listens_to_tasks_runs_and_lists(office: Office) -> None:
             if message["method"] != "notifications/tasks":
                 continue
             if message["params"]["status"] == "input_required":
-                answers: dict[str, Any] = {"colour": {"action": "accept", "content": {"answer": "red"}}}
+                (key,) = message["params"]["inputRequests"]
+                answers: dict[str, Any] = {key: {"action": "accept", "content": {"answer": "red"}}}
                 await client.session.send_request(
                     UpdateTask(params=UpdateParams(task_id=task_id, input_responses=answers)), STATE
                 )

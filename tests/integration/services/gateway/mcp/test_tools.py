@@ -104,7 +104,11 @@ async def test_a_question_is_an_elicitation_by_the_answers_schema(office: Office
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize(
     ("answer", "text"),
-    [({"decision": "approve"}, "decided: approve"), ("decline", "decided: reject"), ("cancel", "the run was cancelled")],
+    [
+        ({"decision": "approve"}, "decided: approve"),
+        ("decline", "decided: reject"),
+        ("cancel", "the run was cancelled"),
+    ],
 )
 async def test_an_approval_is_an_elicitation(office: Office, era: str, answer: dict[str, str] | str, text: str) -> None:
     async with mcp_client(office.mesh, OPERATOR, era, person=Person(answer)) as client:

@@ -30,7 +30,12 @@ def test_names_and_descriptions_of_tools_are_bounded() -> None:
 
 
 def test_names_of_shared_tools_are_unique() -> None:
-    names = {tool_name("a", "old.read"), tool_name("a", "old-read"), tool_name("a", "old read"), tool_name("a-old", "read")}
+    names = {
+        tool_name("a", "old.read"),
+        tool_name("a", "old-read"),
+        tool_name("a", "old read"),
+        tool_name("a-old", "read"),
+    }
     assert len(names) == 4
 
 
