@@ -19,6 +19,7 @@ from tests.fixtures.require import missing
 from tests.fixtures.waiting import until
 from tests.interop import builds, node22
 from tests.interop.mcp import client
+from tests.interop.mcp.mesh import conformance_mesh
 from tests.interop.mcp.suite import expected_failures, run_suite
 
 pytestmark = pytest.mark.slow
@@ -96,3 +97,16 @@ async def test_client_passes_the_conformance_suite(
     print(outcome.passed, "checks passed")
     assert outcome.unexpected(expected_failures("client")) == {}
     assert (len(outcome.scenarios), outcome.passed >= checks) == (scenarios, True), "nothing is left out"
+
+
+@pytest.mark.parametrize(("revision", "scenarios"), [("2025-11-25", 30), (LATEST, 50)])
+async def test_gateway_passes_the_conformance_suite(
+    suite: list[str | Path], tmp_path: Path, revision: str, scenarios: int
+) -> None:
+    """What the mesh has not, such as resources of a fixed name, is in the list."""
+    async with conformance_mesh(tmp_path / "mesh") as mesh:
+        options = ["--url", f"{mesh.url}/mcp", "--requirements", revision]
+        outcome = await run_suite(suite, "server", tmp_path / "results", *options)
+    print(outcome.passed, "checks passed of", len(outcome.scenarios), "scenarios")
+    assert outcome.unexpected(expected_failures(f"gateway-{revision}")) == {}
+    assert len(outcome.scenarios) >= scenarios, "nothing is left out"

@@ -151,6 +151,6 @@ def _goes_on(run: Run) -> str:
 def _cannot_ask(run: Run) -> str:
     texts = "; ".join(f"{each.role} asks: {each.text}" for each in run.questions)
     return (
-        f"The run {run.run_id} waits for a person, who cannot be asked here: {texts[:2_000]} Answer with `archon respond "
-        f"{run.run_id}`, then read it with the tool run_get."
+        f"The run {run.run_id} waits for a person, who cannot be asked here: {texts[:2_000]} Answer with "
+        f"`archon respond {run.run_id}`, then read it with the tool run_get."
     )

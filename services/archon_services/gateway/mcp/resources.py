@@ -1,4 +1,4 @@
-"""Runs as resources: `archon://runs/RUN` is a run as JSON, `archon://runs/RUN/answers/NUMBER` the content of an answer."""
+"""Runs as resources: `archon://runs/RUN` is a run as JSON, `archon://runs/RUN/answers/NUMBER` an answer."""
 
 from __future__ import annotations
 

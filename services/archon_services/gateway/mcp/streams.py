@@ -14,7 +14,7 @@ from starlette.types import Receive, Send
 from archon_services.gateway.mcp.exchange import Exchange, Outgoing
 
 PING: Final = 15.0
-"""Seconds of silence after which a response begins as a stream, or the stream has a comment: proxies end silent ones."""
+"""Seconds of silence after which a response begins as a stream, or it has a comment: proxies end silent streams."""
 
 PRIMED: Final = "2025-11-25"
 """The revision from which clients take an event without data, by which they know where to resume."""
