@@ -13,17 +13,21 @@ from typing import Final
 
 import pytest
 
+from tests.fixtures.a2a_mesh import Clerk
 from tests.fixtures.fork_server import ROOT
+from tests.fixtures.http_gateway import gateway_mesh
 from tests.fixtures.programs import program
 from tests.fixtures.require import missing
 from tests.fixtures.waiting import until
 from tests.interop import builds, node22
 from tests.interop.mcp import client
+from tests.interop.mcp.mesh import conformance_mesh
 from tests.interop.mcp.suite import expected_failures, run_suite
 
 pytestmark = pytest.mark.slow
 
 MAIN: Final = "from archon_services.cli.main import main; main()"
+TYPESCRIPT: Final = Path(__file__).parent / "mcp" / "typescript_client.mjs"
 HAND_OVER: Final = Path(__file__).parent / "mcp" / "hand_over.py"
 LATEST: Final = "2026-07-28"
 
@@ -96,3 +100,38 @@ async def test_client_passes_the_conformance_suite(
     print(outcome.passed, "checks passed")
     assert outcome.unexpected(expected_failures("client")) == {}
     assert (len(outcome.scenarios), outcome.passed >= checks) == (scenarios, True), "nothing is left out"
+
+
+@pytest.mark.parametrize(("revision", "scenarios"), [("2025-11-25", 30), (LATEST, 50)])
+async def test_gateway_passes_the_conformance_suite(
+    suite: list[str | Path], tmp_path: Path, revision: str, scenarios: int
+) -> None:
+    """What the mesh has not, such as resources of a fixed name, is in the list."""
+    async with conformance_mesh(tmp_path / "mesh") as mesh:
+        options = ["--url", f"{mesh.url}/mcp", "--requirements", revision]
+        outcome = await run_suite(suite, "server", tmp_path / "results", *options)
+    print(outcome.passed, "checks passed of", len(outcome.scenarios), "scenarios")
+    assert outcome.unexpected(expected_failures(f"gateway-{revision}")) == {}
+    assert len(outcome.scenarios) >= scenarios, "nothing is left out"
+
+
+async def test_the_typescript_client_calls_roles_of_a_mesh(suite: list[str | Path], tmp_path: Path) -> None:
+    sdk = next(parent for parent in Path(suite[1]).parents if parent.name == "@modelcontextprotocol") / "sdk"
+    clerk = Clerk()
+    async with gateway_mesh(tmp_path) as mesh, clerk.server(mesh):
+        process = await asyncio.create_subprocess_exec(
+            suite[0], TYPESCRIPT, sdk, f"{mesh.url}/mcp", stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+        try:
+            async with asyncio.timeout(60):
+                out, err = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    assert process.returncode == 0, err.decode(errors="replace")
+    seen = json.loads(out)
+    assert {"clerk", "echo", "mesh_run", "run_get"} <= set(seen["tools"])
+    assert (seen["painted"], seen["answered"]) == ("did: paint", "painted blue")
+    assert len(seen["asked"]) == 1 and "clerk works" in seen["progress"]
+    assert seen["read"] == "application/json"

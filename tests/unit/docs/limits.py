@@ -107,6 +107,34 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_configs_are_created_listed_and_deleted"],
         ),
         Limit(
+            "Tools of the mesh for MCP clients, characters of a name, of a description, and bytes of a schema; files of a "
+            "call; a call that waits, and before it is a task; a call of a shared tool",
+            "{archon_services.gateway.mcp.catalogue:MAX_TOOLS}; "
+            "{archon_services.gateway.mcp.catalogue:MAX_NAME}; "
+            "{archon_services.gateway.mcp.catalogue:MAX_DESCRIPTION|characters}; "
+            "{archon_services.gateway.mcp.catalogue:MAX_SCHEMA|bytes}; "
+            "{archon_services.gateway.mcp.inputs:MAX_FILES}; "
+            "{archon_services.gateway.mcp.following:WAIT|seconds}; "
+            "{archon_services.gateway.mcp.calls:AT_ONCE|seconds}; "
+            "{archon_services.gateway.mcp.lent_tools:SECONDS|seconds}",
+            "Further ones are left out; longer ones are cut, a larger schema is taken for none; an error result; the result "
+            "says that the run goes on; an error result.",
+            ["test_names_and_descriptions_of_tools_are_bounded"],
+        ),
+        Limit(
+            "An MCP session, and the address of a secret question; messages that wait for an MCP client, and for how "
+            "long; runs that a stream listens to; runs that are cancelled for callers who are gone",
+            "{archon_services.gateway.mcp.sessions:LASTS|seconds}; "
+            "{archon_services.gateway.mcp.secret_page:LASTS|seconds}; "
+            "{archon_services.gateway.mcp.exchange:MAX_WAITING}; "
+            "{archon_services.gateway.mcp.exchange:SEND_SECONDS|seconds}; "
+            "{archon_services.gateway.mcp.listening:MAX_RUNS}; "
+            "{archon_services.gateway.mcp.parts:MAX_CANCELLING}",
+            "404, the client begins another one; it is refused; the run is not followed meanwhile, and the client resumes; "
+            "an error; further runs go on.",
+            ["test_a_client_that_does_not_read_holds_up_its_own_stream_alone"],
+        ),
+        Limit(
             "Runs of another mesh in progress that a search for orphans looks at; those whose parents it remembers; "
             "attempts there that are shown at once, and per second",
             "{archon.federation.orphans:MAX_LISTED}; {archon.federation.orphans:MAX_KNOWN}; "

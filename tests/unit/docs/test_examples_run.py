@@ -65,6 +65,7 @@ MESSAGES = load_example("messages")
 SHARED_TOOLS = load_example("shared_tools")
 FEDERATION = load_example("federation")
 A2A = load_example("a2a")
+MESH_TOOLS = load_example("mesh_tools")
 ATTACHED_MEMBER = load_example("attached_member")
 EVALS = load_example("evals")
 PLAYGROUND = load_example("playground")
@@ -204,6 +205,11 @@ async def test_the_example_of_a2a_calls_a_role(tmp_path: Path) -> None:
     async with gateway_mesh(tmp_path) as served:
         url = f"{served.url}/a2a/roles/echo"
         assert await A2A.ask(url, "", "hello") == "echo: hello"
+
+
+async def test_the_example_of_mesh_tools_calls_a_role(tmp_path: Path) -> None:
+    async with gateway_mesh(tmp_path) as served:
+        assert await MESH_TOOLS.call(served.url, "", "echo", "hello") == "echo: hello"
 
 
 async def test_the_example_of_the_smallest_attaching_member_works(tmp_path: Path) -> None:
@@ -403,8 +409,9 @@ async def test_the_example_of_mcp_gives_its_answers_to_a_client() -> None:
         assert "free" in str(await client.read_resource("room://blue"))
         assert "Office hours" in str(await client.read_resource("docs://hours.md"))
         assert "everybody to: lunch" in str(await client.get_prompt("invite", {"event": "lunch"}))
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "mcp.md").read_text(), re.S)
-    assert block.strip() in (ROOT / "examples" / "office.py").read_text()
+    of_an_agent, of_the_mesh = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "mcp.md").read_text(), re.S)
+    assert of_an_agent.strip() in (ROOT / "examples" / "office.py").read_text()
+    assert of_the_mesh.strip() in (ROOT / "examples" / "mesh_tools.py").read_text()
 
 
 def test_the_yaml_agent_on_the_agents_page_loads(tmp_path: Path) -> None:

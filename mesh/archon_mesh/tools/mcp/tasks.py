@@ -1,5 +1,5 @@
-"""Calls that an MCP server answers with a task (the extension `io.modelcontextprotocol/tasks`): polled until the task has
-ended, with its questions answered as those of any call, and cancelled at the server if the call is.
+"""Calls that an MCP server answers with a task (the extension `io.modelcontextprotocol/tasks`): it is polled until
+it has ended, its questions are answered as for any call, and it is cancelled at the server if the call is.
 
 Import it only if the package `mcp` is installed.
 """

@@ -22,8 +22,8 @@ from archon.wire import JSON_TYPE
 from archon_services.gateway.a2a.a2a_errors import GRPC_CONTEXT
 from archon_services.gateway.a2a.cards import CardPlace
 from archon_services.gateway.a2a.handler import CALLER, PLACE, REFUSED, ROLE
-from archon_services.gateway.mesh_access import MeshAccess
 from archon_services.gateway.failures import failure_response
+from archon_services.gateway.mesh_access import MeshAccess
 
 PlaceOf = Callable[[Scope], CardPlace]
 """Returns by which URL a request has reached the room."""

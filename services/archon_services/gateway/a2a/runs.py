@@ -15,8 +15,8 @@ from archon.client import Client
 from archon.errors import InvalidArgument, RunExpired, UnknownRun
 from archon.types.run import Run
 from archon_services.gateway.a2a.events import TaskEvent, TaskEvents, closing_events
-from archon_services.gateway.mesh_access import MeshAccess
 from archon_services.gateway.a2a.tasks import AGENT, changed_at, context_of, task_of
+from archon_services.gateway.mesh_access import MeshAccess
 
 WINDOW: Final = 1_000
 """Runs that are sorted by the time of their status: the newest ones, then the next."""

@@ -117,7 +117,7 @@ class Calls:
                     asked.add(input_id)
                     await self._ask(line, run, input_id, request)
         except asyncio.CancelledError:
-            if line.was_cancelled and not line.takes_tasks:
+            if line.was_cancelled:  # one that would be a task is not known to the client yet
                 self._parts.cancel_later(run.run_id)
             raise
 
@@ -151,6 +151,6 @@ def _goes_on(run: Run) -> str:
 def _cannot_ask(run: Run) -> str:
     texts = "; ".join(f"{each.role} asks: {each.text}" for each in run.questions)
     return (
-        f"The run {run.run_id} waits for a person, who cannot be asked here: {texts[:2_000]} Answer with `archon respond "
-        f"{run.run_id}`, then read it with the tool run_get."
+        f"The run {run.run_id} waits for a person, who cannot be asked here: {texts[:2_000]} Answer with "
+        f"`archon respond {run.run_id}`, then read it with the tool run_get."
     )

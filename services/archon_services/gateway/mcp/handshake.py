@@ -76,23 +76,28 @@ class Handshake:
     async def _post(self, request: Request, receive: Receive, send: Send) -> None:
         has_json, has_sse = check_accept_headers(request)
         if not has_json and request.headers.get("accept"):
-            return await Response(status_code=406)(request.scope, receive, send)
+            await Response(status_code=406)(request.scope, receive, send)
+            return
         try:
             decoded = json.loads(await request.body())
             message = jsonrpc_message_adapter.validate_python(decoded, by_name=False)
         except ValidationError:
-            return await _refuse(INVALID_REQUEST, "the body is one message of JSON-RPC", request, receive, send)
+            await _refuse(INVALID_REQUEST, "the body is one message of JSON-RPC", request, receive, send)
+            return
         except (ValueError, RecursionError):
-            return await _refuse(PARSE_ERROR, "Parse error", request, receive, send)
+            await _refuse(PARSE_ERROR, "Parse error", request, receive, send)
+            return
         if not isinstance(message, types.JSONRPCRequest):
             session = self._session(request)
             if isinstance(message, types.JSONRPCNotification):
                 self._notified(session, message)
             else:
                 await self._answered(message)
-            return await Response(status_code=202)(request.scope, receive, send)
+            await Response(status_code=202)(request.scope, receive, send)
+            return
         if message.method == "initialize":
-            return await self._begin(request, message, receive, send)
+            await self._begin(request, message, receive, send)
+            return
         exchange = Exchange(request, message.id, self._session(request), progress_token_from_params(message.params))
         handler = self._handled(exchange, message)
         await self._answer(exchange, handler, receive, send, streams=has_sse)
@@ -122,7 +127,8 @@ class Handshake:
                 self._server, exchange, "initialize", params, connection=connection, lifespan_state={}
             )
         except ValidationError:
-            return await _refuse(INVALID_PARAMS, "Invalid request parameters", request, receive, send, message.id)
+            await _refuse(INVALID_PARAMS, "Invalid request parameters", request, receive, send, message.id)
+            return
         capabilities = connection.client_capabilities
         session = ClientSession(
             version=connection.protocol_version,
@@ -135,12 +141,14 @@ class Handshake:
     async def _listen(self, request: Request, receive: Receive, send: Send) -> None:
         """Opens a stream of the server's own messages, or the rest of a call's stream."""
         if not check_accept_headers(request)[1]:
-            return await Response(status_code=406)(request.scope, receive, send)
+            await Response(status_code=406)(request.scope, receive, send)
+            return
         session = self._session(request)
         cursor = Cursor.read(request.headers.get(LAST_EVENT, ""))
         if cursor is None:
             exchange = Exchange(request, "", session)
-            return await self._answer(exchange, self._watched(exchange), receive, send, streams=True)
+            await self._answer(exchange, self._watched(exchange), receive, send, streams=True)
+            return
         exchange = Exchange(request, cursor.request_id, session, cursor.token, run_id=cursor.run_id, seq=cursor.seq)
         call = types.JSONRPCRequest(jsonrpc="2.0", id=cursor.request_id, method="tools/call", params={"name": READ})
         await self._answer(exchange, self._handled(exchange, call), receive, send, streams=True)

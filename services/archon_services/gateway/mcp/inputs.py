@@ -39,7 +39,7 @@ def goal_schema(template: str) -> dict[str, Any]:
     """Returns the schema of the arguments of a role with this template of a good input, which may be empty."""
     names = variables_of(template)
     goal = "The task in plain words, with all that is needed to do it."
-    if names:
+    if template:
         goal += f" By default: {template}"
     properties: dict[str, Any] = {"goal": {"type": "string", "description": goal[:1_000]}}
     for name in names:
@@ -50,7 +50,7 @@ def goal_schema(template: str) -> dict[str, Any]:
         "maxLength": MAX_SESSION,
         "description": "A name of the conversation: calls with the same one continue it.",
     }
-    return {"type": "object", "properties": properties, "required": [] if names else ["goal"]}
+    return {"type": "object", "properties": properties, "required": [] if template else ["goal"]}
 
 
 def goal_of(template: str, arguments: Mapping[str, Any]) -> list[Part]:
@@ -61,8 +61,7 @@ def goal_of(template: str, arguments: Mapping[str, Any]) -> list[Part]:
     goal = arguments.get("goal", "")
     if not isinstance(goal, str):
         raise InvalidArgument("the argument goal is a text")
-    if not goal:
-        goal = render(template, arguments) if names else ""
+    goal = goal or render(template, arguments)
     return [Part(text=goal), *_files(arguments.get("files"))] if goal else _only_files(arguments.get("files"))
 
 

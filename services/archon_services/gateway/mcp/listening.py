@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from contextlib import aclosing, contextmanager
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
 from typing import Any, Final
 
 import mcp_types as types
@@ -22,6 +23,8 @@ from archon_services.gateway.mcp.exchange import Exchange
 from archon_services.gateway.mcp.parts import RoomParts
 from archon_services.gateway.mcp.resources import run_id_of
 from archon_services.gateway.mcp.tasks import detailed
+
+_log = logging.getLogger(__name__)
 
 MAX_RUNS: Final = 50
 """Runs that one stream listens to."""
@@ -49,7 +52,7 @@ class Listening:
         """Tells a client of an earlier revision about changes of the lists, until it goes away."""
         with self._parts.access.held():
             changes: asyncio.Queue[tuple[str, Mapping[str, Any]]] = asyncio.Queue(MAX_WAITING)
-            with self._watching(changes, lists=("tools", "prompts"), runs=(), tasks=()):
+            async with self._watching(changes, lists=("tools", "prompts"), runs=(), tasks=()):
                 while (change := await self._next(changes)) is not None:
                     await exchange.notify(*change)
         return {}
@@ -76,7 +79,7 @@ class Listening:
             honoured |= {"taskIds": known} if known else {}
             changes: asyncio.Queue[tuple[str, Mapping[str, Any]]] = asyncio.Queue(MAX_WAITING)
             await _send(channel, "notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
-            with self._watching(changes, lists=lists, runs=uris, tasks=known):
+            async with self._watching(changes, lists=lists, runs=uris, tasks=known):
                 while (change := await self._next(changes)) is not None:
                     method, content = change
                     await _send(channel, method, {**content, "_meta": meta})
@@ -102,8 +105,8 @@ class Listening:
             return False
         return True
 
-    @contextmanager
-    def _watching(self, changes: asyncio.Queue[Any], *, lists: Any, runs: Any, tasks: Any) -> Iterator[None]:
+    @asynccontextmanager
+    async def _watching(self, changes: asyncio.Queue[Any], *, lists: Any, runs: Any, tasks: Any) -> AsyncIterator[None]:
         """Has changes put into the queue within the block."""
         owner = asyncio.current_task()
 
@@ -123,6 +126,9 @@ class Listening:
         finally:
             for watcher in watchers:
                 watcher.cancel()
+            for outcome in await asyncio.gather(*watchers, return_exceptions=True):
+                if isinstance(outcome, Exception):
+                    _log.warning("an MCP client was not told all changes: %s", outcome)
 
     async def _look(self, lists: Any, put: Any) -> None:
         before: dict[str, Any] = {}

@@ -74,7 +74,7 @@ def page_of(entries: Sequence[T], cursor: str | None, name_of: Any) -> tuple[Seq
 
 
 def _with_templates(mesh: MeshAgent) -> Sequence[MeshAgent]:
-    return [agent for agent in mesh.roles if variables_of(agent.prompt_template)]
+    return [agent for agent in mesh.roles if agent.prompt_template]
 
 
 def _prompt_of(agent: MeshAgent) -> types.Prompt:

@@ -1,4 +1,4 @@
-"""Runs as resources: `archon://runs/RUN` is a run as JSON, `archon://runs/RUN/answers/NUMBER` the content of an answer."""
+"""Runs as resources: `archon://runs/RUN` is a run as JSON, `archon://runs/RUN/answers/NUMBER` an answer."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Resources:
             types.Resource(
                 uri=uri_of(run.run_id),
                 name=run.run_id,
-                title=_title(run),
+                title=_title(run) or None,
                 description=f"A run that is {run.state.name.lower()}.",
                 mime_type=JSON_TYPE,
             )

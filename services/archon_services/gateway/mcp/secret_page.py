@@ -28,11 +28,11 @@ LASTS: Final = 24 * 3600
 
 _PURPOSE: Final = "mcp-secret"
 _PAGE: Final = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Archon</title><meta name="viewport" content="width=device-width"></head>
+<html lang="en"><head><meta charset="utf-8"><title>Archon</title></head>
 <body><main><h1>{title}</h1><p>{text}</p>{form}</main></body></html>
 """
-_FORM: Final = """<form method="post"><label>Answer <input type="password" name="answer" required autocomplete="off" autofocus>
-</label> <button>Send</button></form>"""
+_FORM: Final = """<form method="post"><label>Answer
+<input type="password" name="answer" required autocomplete="off" autofocus></label> <button>Send</button></form>"""
 
 _base: ContextVar[str] = ContextVar("mcp_base_url", default="")
 

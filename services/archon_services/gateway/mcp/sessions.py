@@ -13,8 +13,9 @@ from archon_mesh.tools.mcp.serving.client import LogLevel
 from archon_services.gateway.identity.sealing import Sealer
 from archon_services.gateway.identity.visitors import Visitor
 
-LASTS: Final = 24 * 3600
-"""Seconds after which the id of a session opens no more: the client begins another one."""
+LASTS: Final = 30 * 24 * 3600
+"""Seconds after which the id of a session opens no more: the client begins another one. Many clients do not, and
+are cut off: so it is long."""
 
 MAX_CAPABILITIES: Final = 2_048
 """Characters of a client's capabilities as JSON. Of larger ones, only elicitation counts."""

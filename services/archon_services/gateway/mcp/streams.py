@@ -14,7 +14,7 @@ from starlette.types import Receive, Send
 from archon_services.gateway.mcp.exchange import Exchange, Outgoing
 
 PING: Final = 15.0
-"""Seconds of silence after which a response begins as a stream, or the stream has a comment: proxies end silent ones."""
+"""Seconds of silence after which a response begins as a stream, or it has a comment: proxies end silent streams."""
 
 PRIMED: Final = "2025-11-25"
 """The revision from which clients take an event without data, by which they know where to resume."""
@@ -33,11 +33,13 @@ async def answer_exchange(
     exchange: Exchange, handler: Coroutine[Any, Any, dict[str, Any]], receive: Receive, send: Send, *, streams: bool
 ) -> None:
     """Answers a request with the result of its handler. A client that goes away ends the handler; with `streams` False
-    it gets nothing but the result."""
+    it gets nothing but the result, and a GET is answered with a stream at once."""
     task = asyncio.create_task(handler, name="MCP request")
     gone = asyncio.create_task(_disconnected(receive), name="end of an MCP client")
     stream = _EventStream(exchange, send)
     try:
+        if exchange.request.method == "GET":
+            await stream.send(None)
         while not task.done() or not exchange.outgoing.empty():
             next_message = asyncio.create_task(exchange.outgoing.get(), name="message for an MCP client")
             done, _ = await asyncio.wait({next_message, task, gone}, timeout=PING, return_when=asyncio.FIRST_COMPLETED)
@@ -99,8 +101,6 @@ class _EventStream:
 
     async def close(self) -> None:
         """Ends the stream of no request."""
-        if not self.begun:
-            await self.send(None)
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _write(self, text: str) -> None:

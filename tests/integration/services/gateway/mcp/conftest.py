@@ -71,6 +71,9 @@ async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Offi
     folder = Path(tmp_path_factory.mktemp("mcp"))
     clerk = Clerk()
     with pytest.MonkeyPatch.context() as monkeypatch:
-        async with gateway_mesh(folder, monkeypatch, requests_per_second=10_000.0) as mesh:
-            async with clerk.server(mesh), finder(mesh):
-                yield Office(mesh, clerk)
+        async with (
+            gateway_mesh(folder, monkeypatch, requests_per_second=10_000.0) as mesh,
+            clerk.server(mesh),
+            finder(mesh),
+        ):
+            yield Office(mesh, clerk)

@@ -47,7 +47,7 @@ async def test_runs_are_resources_that_are_listed_read_and_completed(office: Off
         run_id = ((await client.call_tool("finder", {"goal": "a picture"})).meta or {})["dev.archon/run-id"]
         uri = f"archon://runs/{run_id}"
         listed = {resource.uri: resource for resource in (await client.list_resources()).resources}
-        assert listed[uri].title == "a picture"
+        assert listed[uri].description == "A run that is completed."
         (content,) = (await client.read_resource(uri)).contents
         assert isinstance(content, types.TextResourceContents) and '"state": "completed"' in content.text
         parts = (await client.read_resource(f"{uri}/answers/1")).contents

@@ -62,7 +62,7 @@ async def events_of(response: httpx2.Response) -> AsyncIterator[tuple[str, dict[
 async def test_a_session_is_served_by_any_replica_and_by_its_owner_alone(office: Office) -> None:
     async with office.mesh.http(OPERATOR) as http, replica(office) as url:
         headers = await begin(http)
-        answer = await http.post(url, json=call("x"), headers=headers)
+        answer = await http.post(url, json=call("x"), headers={**headers, "accept": "application/json"})
         assert answer.json()["result"]["content"][0]["text"] == "did: x"
         stranger = await http.post("/mcp", json=call("x"), headers={**headers, **office.mesh.headers(STRANGER)})
         assert stranger.status_code == 404

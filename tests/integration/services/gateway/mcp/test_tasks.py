@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import mcp_types as types
@@ -12,10 +13,14 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter
 
+from archon_mesh.tools import ToolExecutionEngine, ToolRegistry
+from archon_mesh.tools.mcp import McpToolSource
 from archon_mesh.tools.mcp.tasks import CancelTask, GetTask, TaskParams, UpdateParams, UpdateTask
+from archon_mesh.tools.people.ask import PersonQuestion, answered_by
 from archon_services.gateway.mcp import calls
 from archon_services.testing.local_service import LocalService
-from tests.fixtures.http_gateway import OPERATOR, open_gateway, settings_for
+from tests.fixtures.a2a_mesh import Clerk
+from tests.fixtures.http_gateway import OPERATOR, gateway_mesh, open_gateway, settings_for
 from tests.fixtures.mcp_mesh import Person, mcp_client, text_of
 from tests.integration.services.gateway.mcp.conftest import Office
 
@@ -181,7 +186,8 @@ async def test_a_client_listens_to_tasks_runs_and_lists(office: Office) -> None:
             if message["method"] != "notifications/tasks":
                 continue
             if message["params"]["status"] == "input_required":
-                answers: dict[str, Any] = {"colour": {"action": "accept", "content": {"answer": "red"}}}
+                (key,) = message["params"]["inputRequests"]
+                answers: dict[str, Any] = {key: {"action": "accept", "content": {"answer": "red"}}}
                 await client.session.send_request(
                     UpdateTask(params=UpdateParams(task_id=task_id, input_responses=answers)), STATE
                 )
@@ -190,3 +196,34 @@ async def test_a_client_listens_to_tasks_runs_and_lists(office: Office) -> None:
     assert seen[-1]["params"]["result"]["content"][0]["text"] == "painted red"
     assert all(each["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] == 7 for each in seen)
     assert any(each["method"] == "notifications/resources/updated" for each in seen)
+
+
+async def test_a_task_survives_the_death_of_gateway_and_orchestrator(tmp_path: Path) -> None:
+    clerk = Clerk()
+    async with gateway_mesh(tmp_path) as mesh, clerk.server(mesh):
+        async with mcp_client(mesh, None, tasks=True) as client:
+            task_id = await begin(client, "wait")
+        await asyncio.wait_for(clerk.waiting.wait(), 10)
+        await mesh.gateway.kill()
+        await mesh.mesh.orchestrator.kill()
+        await mesh.mesh.orchestrator.start()
+        await mesh.gateway.start()
+        async with mcp_client(mesh, None, tasks=True) as client:
+            assert (await read(client, task_id))["status"] == "working"
+            clerk.released.set()
+            assert (await until_status(client, task_id, "completed"))["status"] == "completed"
+
+
+async def test_an_agent_uses_the_mesh_as_an_mcp_server_with_tasks(office: Office) -> None:
+    async def answer(question: PersonQuestion) -> str:
+        assert "Which colour?" in question.text
+        return '{"answer": "red"}'
+
+    headers = {"Authorization": office.mesh.headers(OPERATOR)["authorization"]}
+    source = McpToolSource("mesh", url=f"{office.mesh.url}/mcp", headers=headers, may_ask=True)
+    async with source:
+        registry = ToolRegistry()
+        source.register(registry)
+        with answered_by(answer):
+            result = (await ToolExecutionEngine(registry).run("mesh.clerk", {"goal": "ask"})).result
+        assert (result.ok, result.content) == (True, "painted red")
