@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from asyncio import sleep
 
 _log = logging.getLogger(__name__)
 
@@ -20,4 +20,4 @@ class Draining:
         self.begun = True
         if self._seconds:
             _log.info("serving for another %g s, so that proxies notice the stop", self._seconds)
-            await asyncio.sleep(self._seconds)
+            await sleep(self._seconds)

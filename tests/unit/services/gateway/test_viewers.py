@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -10,8 +11,9 @@ from archon.errors import TokenRevoked
 from archon_services.common.byte_budget import ByteBudget
 from archon_services.gateway.events import viewer
 from archon_services.gateway.events.frames import Frame
+from archon_services.gateway.events.hub import Hub
 from archon_services.gateway.events.topic import Topic
-from archon_services.gateway.events.viewer import frames_from
+from archon_services.gateway.events.viewer import frames_from, settled
 from tests.fixtures.waiting import until
 
 
@@ -40,3 +42,17 @@ async def test_a_viewer_that_never_reads_all_frames_loses_its_rights_too(monkeyp
     assert pieces[:3] == [b"data: 1\n\n", b"data: 2\n\n", b"data: 3\n\n"]
     assert len(pieces) == 4
     assert pieces[3].startswith(b"event: failure\n")
+
+
+async def test_a_viewer_that_comes_while_the_gateway_stops_is_sent_elsewhere() -> None:
+    async def none(after: int) -> AsyncIterator[Frame]:
+        await asyncio.Event().wait()
+        yield Frame(after, b"")
+
+    hub = Hub[Topic](lambda _, budget: Topic("none", none, budget))
+    hub.end()
+    async with hub.viewing("run") as topic:
+        await settled(topic)  # an error would be a status, after which a browser does not come back
+        [piece] = [piece async for piece in frames_from(topic, topic.position_after(0), lambda: None)]
+    assert b"stopping" in piece
+    await hub.close()
