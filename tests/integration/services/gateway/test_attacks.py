@@ -55,7 +55,7 @@ def _no_errors(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     [
         (b"http://127.0.0.1/healthz", b"127.0.0.1", b"200"),
         (b"HTTPS://LocalHost/healthz", b"localhost", b"200"),
-        (b"http://127.0.0.1", b"127.0.0.1", b"404"),
+        (b"http://127.0.0.1/nothing", b"127.0.0.1", b"404"),
         (b"http://127.0.0.1/session", b"evil.example", b"400"),
         (b"http://evil.example/session", b"evil.example", b"403"),
         (b"http://evil.example/healthz", b"127.0.0.1", b"400"),
@@ -70,6 +70,12 @@ async def test_a_target_is_a_path_or_a_url_of_the_host(
 ) -> None:
     answer = await _raw(served, b"GET %b HTTP/1.1\r\nhost: %b\r\nconnection: close\r\n\r\n" % (target, host))
     assert answer.startswith(b"HTTP/1.1 " + status), answer
+
+
+async def test_a_url_without_a_path_is_the_root(served: GatewayMesh) -> None:
+    request = b"GET %b HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
+    root, url = [await _raw(served, request % target) for target in (b"/", b"http://127.0.0.1")]
+    assert url.partition(b"\r\n")[0] == root.partition(b"\r\n")[0]
 
 
 @pytest.mark.parametrize("body", [b"zz\r\n", b"5\r\nhell", b"-1\r\n", b"ffffffffffffffffffff\r\n", b"1\r\nxx"])
