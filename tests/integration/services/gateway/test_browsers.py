@@ -43,11 +43,12 @@ async def browser(served: GatewayMesh, link: str) -> AsyncIterator[httpx2.AsyncC
 
 
 async def test_a_link_logs_a_browser_in_once(served: GatewayMesh, browser: httpx2.AsyncClient, link: str) -> None:
-    assert (await browser.get("/session")).json() | {"expires": 0} == {
+    assert (await browser.get("/session")).json() | {"expires": 0, "rpcs": []} == {
         "identity": "olga",
         "tenant": "default",
         "kind": "operator",
         "expires": 0,
+        "rpcs": [],
     }
     async with served.http() as other:
         again = await other.get(link)
