@@ -89,7 +89,7 @@ class ServerCertificate:
         context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
         context.set_alpn_protocols(list(PROTOCOLS))
         try:
-            context.load_cert_chain(*self._files, password="")  # nobody is there to be asked for one
+            context.load_cert_chain(*self._files, password="")  # no terminal is asked for one
         except (OSError, ValueError) as error:  # of ssl, too
             raise self._unusable(error) from None
         return context

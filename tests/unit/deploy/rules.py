@@ -269,7 +269,7 @@ def logged_in(documents: list[Manifest]) -> Iterator[str]:
         if not own.items() <= variables(container).items():
             yield f"{name} does not verify the tokens that {GATEWAY} does"
     if not own:
-        yield f"{GATEWAY} knows nobody"
+        yield f"{GATEWAY} knows no caller"
 
 
 def quorum(documents: list[Manifest]) -> Iterator[str]:

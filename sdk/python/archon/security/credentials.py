@@ -29,7 +29,7 @@ IDENTITY_KEY: Final = "archon-identity"
 
 TOKEN_ONLY_KEY: Final = "archon-token-only"
 """Metadata of a call that an HTTP gateway forwards: its caller is the one of the token, and the certificate of the
-connection, which is the gateway's, lets nobody in."""
+connection, which is the gateway's, lets no caller in."""
 
 INSTANCE_KEY: Final = "archon-instance"
 """The instance_id of the attached agent that a call to an orchestrator is for."""

@@ -31,7 +31,7 @@ class Addresses:
         """Whether browsers reach the gateway by https."""
 
         self.strict = self.secure and not (self._listens_on_loopback and not self._public)
-        """Whether browsers are told to use https alone: not for `localhost`, which other servers have as well."""
+        """Whether browsers have to use https alone: not for `localhost`, which other servers have as well."""
 
     def own_url(self, host: str, scheme: str = "") -> str:
         """Returns the URL of the gateway, for a request with the header Host `host`. `scheme` is the one by which the

@@ -18,7 +18,7 @@ from archon_services.gateway.failures import failure_response
 from archon_services.gateway.front.addresses import Addresses
 from archon_services.gateway.front.body import MAX_HELD, HeldBody
 from archon_services.gateway.front.headers import harden
-from archon_services.gateway.front.refusals import RefusalLog
+from archon_services.gateway.front.rejections import RefusalLog
 from archon_services.gateway.front.target import with_origin_form
 
 HEALTHY: Final = "/healthz"

@@ -25,7 +25,7 @@ STRICT_TRANSPORT: Final = "max-age=31536000"
 
 
 def harden(headers: MutableHeaders, *, strict: bool) -> None:
-    """Adds the headers to a response. `strict` says whether browsers are told to use https alone."""
+    """Adds the headers to a response. `strict` says whether browsers have to use https alone."""
     for name, value in DEFAULTS.items():
         headers.setdefault(name, value)
     for name, value in FIXED.items():

@@ -312,7 +312,7 @@ async def test_the_certificate_of_an_http_gateway_lets_no_caller_in(
         assert answer.status_code == 403, "the gateway knows the viewer"
         operator = keys.token(Principal(Kind.OPERATOR, "olga"))
         answer = await http.post(f"{method}", json={}, headers={"authorization": f"Bearer {operator}"})
-        assert (answer.status_code, answer.json()["details"][0]["debug"]["reason"]) == (401, "TOKEN_INVALID")
+        assert (answer.status_code, "ARCHON_KEYS" in answer.json()["message"]) == (401, True)
         assert (await http.post(f"{method}", json={})).status_code == 401
 
 

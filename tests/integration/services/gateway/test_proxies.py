@@ -164,7 +164,7 @@ async def test_a_target_that_is_a_url_is_served(front: Front) -> None:
 
 async def test_the_address_of_a_client_cannot_be_made_up(front: Front, caplog: pytest.LogCaptureFixture) -> None:
     head = f"GET /session HTTP/1.1\r\nhost: {front.address}\r\nx-forwarded-for: 6.6.6.6\r\nconnection: close\r\n\r\n"
-    with caplog.at_level(logging.WARNING, "archon_services.gateway.front.refusals"):
+    with caplog.at_level(logging.WARNING, "archon_services.gateway.front.rejections"):
         assert b" 401 " in (await front.raw(head.encode(), source="127.0.0.3"))[:15]
     [line] = [each.message for each in caplog.records if each.message.startswith("refused GET /session")][-1:]
     assert line == "refused GET /session of 127.0.0.3: 401"
