@@ -16,6 +16,9 @@ export interface View {
 export const VIEWS: readonly View[] = [
   { path: "/runs", name: "Runs", needs: ["orchestrator", "ListRuns"], load: () => import("./runs/Runs.svelte") as Promise<Loaded> },
   { path: "/inbox", name: "Inbox", needs: ["orchestrator", "ListQuestions"], load: () => import("./inbox/Inbox.svelte") as Promise<Loaded> },
+  { path: "/chat", name: "Chat", needs: ["orchestrator", "ListRuns"], load: () => import("./chat/Chat.svelte") as Promise<Loaded> },
+  { path: "/chat/:role", name: "", needs: ["orchestrator", "SubmitRun"], load: () => import("./chat/Chat.svelte") as Promise<Loaded> },
+  { path: "/chat/:role/:session", name: "", needs: ["orchestrator", "ListRuns"], load: () => import("./chat/Chat.svelte") as Promise<Loaded> },
 ];
 
 export interface Match {
