@@ -71,7 +71,6 @@ def _values(report: ChainReport) -> dict[str, object]:
         "chain": report.chain,
         "first": report.first,
         "last": report.last,
-        "sealed": report.sealed,
         "fault": fault,
     }
 
