@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from tests.web.chromium import opened_browser
-from tests.web.page_mesh import WebMesh, web_mesh
+from tests.web.page_mesh import PATIENCE, WebMesh, web_mesh
+
+expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="session")
