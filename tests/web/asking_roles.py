@@ -92,8 +92,8 @@ async def ask_approval(task: TaskContext) -> str | Question:
 
 async def talk(task: TaskContext) -> str:
     """Thinks, calls a tool, and streams Markdown."""
-    for word in "I look at the list of roles first. ".split(" "):
-        task.think(word + " ")
+    for words in ("I look at the list ", "of roles first."):
+        task.think(words)
     task.tell_tool_arguments("1", "list_roles", '{"of": "the m')
     task.tell_tool_call("1", "list_roles", '{"of": "the mesh"}')
     await asyncio.sleep(0.2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import FilePayload, expect
 
 from archon.client import Client, RunHandle, answer_text
 from archon.principal import Kind
@@ -127,8 +127,8 @@ async def test_a_chat_stops_its_run(web: WebMesh) -> None:
 async def test_texts_of_agents_are_never_markup(web: WebMesh, size: tuple[int, int]) -> None:
     async with web.logged_in(Kind.OPERATOR, size=size) as opened:
         page = await opened.go("/chat/attacker")
-        file = {"name": "a\u202egnp.html", "mimeType": "text/html", "buffer": b"<script>window.hacked = 1</script>"}
-        await page.set_input_files("input[type=file]", [file])  # type: ignore[list-item]
+        file = FilePayload(name="a\u202egnp.html", mimeType="text/html", buffer=b"<script>window.hacked = 1</script>")
+        await page.set_input_files("input[type=file]", [file])
         await page.get_by_label("Message", exact=True).fill("<img src=x onerror=window.hacked=1>")
         await page.keyboard.press("Enter")
         await page.get_by_role("radio", name="no", exact=True).check()
