@@ -339,17 +339,28 @@ class Client:
         return Run((await self._stub.GetRun(pb.GetRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run)
 
     async def list_runs(
-        self, *, limit: int = 100, session_id: str = "", states: Collection[TaskState] = ()
+        self,
+        *,
+        limit: int = 100,
+        session_id: str = "",
+        states: Collection[TaskState] = (),
+        text: str = "",
+        since: float = 0.0,
+        until: float = 0.0,
     ) -> list[Run]:
         """The newest runs first, at most `limit`, without tasks and answers. `states` are those to list, by default
-        all."""
+        all. With `text` only runs that have it in their id, session, goal, roles or metadata, without regard to case;
+        with `since` and `until` (seconds since the epoch) only runs that were submitted from then on, or before then.
+        Raises InvalidArgument if the text is longer than 200 characters."""
         runs: list[Run] = []
-        numbers = [TaskState(state).proto for state in states]
+        request = pb.ListRunsRequest(session_id=session_id, states=[TaskState(each).proto for each in states], text=text)
+        if since:
+            set_seconds(request.created_since, since)
+        if until:
+            set_seconds(request.created_before, until)
         token = ""
         while len(runs) < limit:
-            request = pb.ListRunsRequest(
-                page_size=min(1000, limit - len(runs)), page_token=token, session_id=session_id, states=numbers
-            )
+            request.page_size, request.page_token = min(1000, limit - len(runs)), token
             page = await self._stub.ListRuns(request, timeout=CALL_TIMEOUT)
             runs += map(Run, page.runs)
             token = page.next_page_token

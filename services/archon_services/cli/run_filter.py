@@ -20,6 +20,9 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _SEARCHED: Final = 10_000
 """Newest runs that are looked through for paused ones."""
 
+MAX_SEARCH: Final = 200
+"""Characters of a text to search for."""
+
 
 class StateName(StrEnum):
     """The states of a run, as the command line names them."""
@@ -37,17 +40,21 @@ class StateName(StrEnum):
 @dataclass(frozen=True, slots=True)
 class RunFilter:
     """At most `limit` runs, of a session if one is named, in one of `states` if there are any, submitted after `since`
-    (seconds since the epoch)."""
+    (seconds since the epoch), that have the text `search` unless it is empty."""
 
     limit: int
     session: str
     states: Sequence[StateName]
     since: float
+    search: str
 
     @classmethod
-    def of(cls, *, limit: int, session: str, states: Sequence[StateName], since: str) -> RunFilter:
-        """Returns the filter for the options of a command. Raises CliError if `since` is no time."""
-        return cls(limit, session, states, _time(since) if since else 0.0)
+    def of(cls, *, limit: int, session: str, states: Sequence[StateName], since: str, search: str) -> RunFilter:
+        """Returns the filter for the options of a command. Raises CliError if `since` is no time, or the text to search
+        for is too long."""
+        if len(search) > MAX_SEARCH:
+            raise CliError(f"the text of --search has {len(search):,} characters, at most {MAX_SEARCH}", code=USAGE)
+        return cls(limit, session, states, _time(since) if since else 0.0, search)
 
     @property
     def text(self) -> str:
@@ -55,6 +62,7 @@ class RunFilter:
         parts = [f" in session {self.session}"] if self.session else []
         parts += [f" in state {' or '.join(self.states)}"] if self.states else []
         parts += [" since then"] if self.since else []
+        parts += [f" with the text {self.search!r}"] if self.search else []
         return "".join(parts)
 
     async def list(self, client: Client) -> list[Run]:
@@ -66,8 +74,10 @@ class RunFilter:
             stored |= {StateName.SUBMITTED, StateName.WORKING, StateName.INPUT_REQUIRED}
         states = [TaskState[state.name] for state in sorted(stored)]
         limit = _SEARCHED if StateName.PAUSED in self.states else self.limit
-        listed = await client.list_runs(limit=limit, session_id=self.session, states=states)
-        return [run.proto for run in listed if run.create_time >= self.since]
+        listed = await client.list_runs(
+            limit=limit, session_id=self.session, states=states, text=self.search, since=self.since
+        )
+        return [run.proto for run in listed]
 
     def admits(self, run: Run) -> bool:
         """Whether the run, with all its fields, is one of the wanted."""

@@ -43,13 +43,17 @@ def runs(
     since: Annotated[
         str, typer.Option(metavar="TIME", help="Only the runs submitted since then: 30m, 2h, 7d, or 2026-01-31T12:00.")
     ] = "",
+    search: Annotated[
+        str,
+        typer.Option(metavar="TEXT", help="Only the runs with this text in their goal, roles, id, session or metadata."),
+    ] = "",
     tree: Annotated[bool, typer.Option("--tree", help="Show each fork below the run that it was forked from.")] = False,
     watch: WatchOption = False,
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
     """List runs, the newest first."""
-    wanted = RunFilter.of(limit=limit, session=session, states=state or (), since=since)
+    wanted = RunFilter.of(limit=limit, session=session, states=state or (), since=since, search=search)
     address = find_orchestrator(orchestrator)
 
     def show() -> None:

@@ -7,7 +7,12 @@ const here = (path: string): string => new URL(path, import.meta.url).pathname;
 export default defineConfig({
   plugins: [svelte()],
   resolve: {
-    alias: { "@api": here("../../../../sdk/typescript/src/api") },
+    alias: {
+      "@api": here("../../../../sdk/typescript/src/api"),
+      "@sdk": here("../../../../sdk/typescript/src"),
+      "@grpc/grpc-js": here("src/api/withoutNode.ts"),
+      "node:crypto": here("src/api/withoutNode.ts"),
+    },
     dedupe: ["@bufbuild/protobuf"],
   },
   build: { target: "es2022", assetsInlineLimit: 0, modulePreload: { polyfill: false } },

@@ -13,6 +13,7 @@ from archon.wire import MAX_CHECKED_BYTES, to_seconds
 from archon_services.common.paging import make_token, page_size, read_token
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.converse_stream import ConverseStream
+from archon_services.orchestrator.api.run_search import RunFilter, RunSearch
 from archon_services.orchestrator.api.validation import check_edit
 from archon_services.orchestrator.convert.recorded_step import step_to_proto
 from archon_services.orchestrator.convert.run_view import bounded, row_to_proto, trimmed
@@ -34,6 +35,7 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
     def __init__(self, commands: Commands, journal: Journal, hub: WatchHub) -> None:
         self._commands = commands
         self._journal = journal
+        self._search = RunSearch(journal)
         self._hub = hub
 
     async def SubmitRun(self, request: pb.SubmitRunRequest, context: Any) -> pb.SubmitRunResponse:
@@ -55,18 +57,11 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
                     yield batch
 
     async def ListRuns(self, request: pb.ListRunsRequest, context: Any) -> pb.ListRunsResponse:
-        filters = (request.session_id, tuple(request.states))
-        position = read_token(request.page_token, "runs", *filters, like=[0.0, ""])
-        size = page_size(request.page_size)
-        rows = await self._journal.runs(
-            tenant=call.current().tenant,
-            session_id=request.session_id,
-            states=request.states,
-            before=(position[0], position[1]) if position else None,
-            limit=size + 1,
-        )
-        page, more = rows[:size], len(rows) > size
-        token = make_token([page[-1].created_at, page[-1].run_id], "runs", *filters) if more else ""
+        wanted = RunFilter.of(request, call.current().tenant)
+        position = read_token(request.page_token, "runs", *wanted.key, like=[0.0, ""])
+        after = (position[0], position[1]) if position else None
+        page, next_page = await self._search.page(wanted, after, page_size(request.page_size))
+        token = make_token(list(next_page), "runs", *wanted.key) if next_page is not None else ""
         return pb.ListRunsResponse(runs=[row_to_proto(row) for row in page], next_page_token=token)
 
     async def ListRunRecords(self, request: pb.ListRunRecordsRequest, context: Any) -> pb.ListRunRecordsResponse:

@@ -8,6 +8,9 @@ from typing import Final, TypeVar
 PAGE_BYTES: Final = 16 * 1024 * 1024
 """A page of steps or records ends with the row that reaches this size."""
 
+OPENING_BYTES: Final = 64 * 1024
+"""Bytes of the first step of a run that a search reads."""
+
 T = TypeVar("T")
 
 

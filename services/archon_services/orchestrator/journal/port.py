@@ -76,10 +76,16 @@ class Journal(Owners, TrackRecordStore, DailyUsageStore, LearningStore, Retentio
         session_id: str = "",
         states: Sequence[int] = (),
         before: tuple[float, str] | None = None,
+        since: float = 0.0,
         limit: int = 100,
     ) -> list[RunRow]:
         """Returns runs, newest first: in the order of their creation, even if the clock was set back in between.
-        `before` is the (created_at, run_id) of the last run of the previous page."""
+        `before` is the (created_at, run_id) of the last run of the previous page; `since` the least created_at."""
+        ...
+
+    async def openings(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+        """Returns the data of the first step of each run that has one, cut after OPENING_BYTES. It is not checked for
+        damage; a run whose step cannot be read is left out."""
         ...
 
     async def last_run_id(self) -> str:

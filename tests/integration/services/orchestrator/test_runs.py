@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ from archon.memory import MemoryGraphClient
 from archon.registry import Capability
 from archon.testing import FakeAgent
 from archon.types import TaskState
+from archon_services.orchestrator.api import run_search
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually, until
 
@@ -116,6 +118,37 @@ async def test_runs_are_listed_newest_first_in_pages(mesh: Mesh) -> None:
     with pytest.raises(InvalidArgument):
         await stub.ListRuns(pb.ListRunsRequest(page_size=1001))
     await channel.close()
+
+
+async def test_runs_are_found_by_text_and_time(mesh: Mesh, monkeypatch: pytest.MonkeyPatch) -> None:
+    word, session = uuid.uuid4().hex, f"Session-{uuid.uuid4().hex}"
+
+    async def made(goal: str, **options: Any) -> str:
+        return (await mesh.client.submit(goal, wait=10, **options)).run_id
+
+    by_goal = await made(f"STRASSE {word}, straße: größer")
+    by_metadata = await made("x", metadata={"ticket": f"A-{word}"}, session_id=session)
+    by_length = await made(f"{word} {'x' * 100_000} beyond", session_id=session)
+
+    async def found(text: str, **options: Any) -> list[str]:
+        return [run.run_id for run in await mesh.client.list_runs(text=text, **options)]
+
+    assert await found(word.upper()) == [by_length, by_metadata, by_goal]
+    assert await found(f"Größer {word}") == [], "a text is found as a whole"
+    assert by_goal in await found("STRASSE: GRÖSSER"), "without regard to case"
+    assert await found(session.lower()[3:]) == [by_length, by_metadata]
+    assert await found(by_goal[4:].lower()) == [by_goal]
+    assert await found(word, session_id=session, limit=1) == [by_length]
+    assert await found("beyond", session_id=session) == [], "beyond the beginning of a large goal"
+    created = (await mesh.client.get(by_metadata)).create_time
+    assert await found(word, since=created) == [by_length, by_metadata]
+    assert await found(word, until=created) == [by_goal]
+    assert await found("", until=created, since=created, session_id=session) == []
+    monkeypatch.setattr(run_search, "MAX_SEARCHED", 1)
+    monkeypatch.setattr(run_search, "_ROWS", 1)
+    assert await found(word) == [by_length, by_metadata, by_goal], "one run per page"
+    with pytest.raises(InvalidArgument):
+        await found("x" * 201)
 
 
 async def test_a_strategy_that_is_not_served_is_unimplemented(mesh: Mesh) -> None:

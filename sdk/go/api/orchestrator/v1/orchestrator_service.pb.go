@@ -613,7 +613,15 @@ type ListRunsRequest struct {
 	// Session to filter by; empty for all sessions.
 	SessionId string `protobuf:"bytes,3,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// States to filter by; empty for all states.
-	States        []v1.TaskState `protobuf:"varint,4,rep,packed,name=states,proto3,enum=archon.api.common.v1.TaskState" json:"states,omitempty"`
+	States []v1.TaskState `protobuf:"varint,4,rep,packed,name=states,proto3,enum=archon.api.common.v1.TaskState" json:"states,omitempty"`
+	// Text to search for in the id, the session, the goal, the roles and the metadata of runs, as of the submit, without
+	// regard to case; at most 200 characters, empty for all runs. Of a submit of more than 64 KiB the beginning is
+	// searched.
+	Text string `protobuf:"bytes,50,opt,name=text,proto3" json:"text,omitempty"`
+	// Only runs that were submitted at this time or later; absent: since the beginning.
+	CreatedSince *timestamppb.Timestamp `protobuf:"bytes,51,opt,name=created_since,json=createdSince,proto3" json:"created_since,omitempty"`
+	// Only runs that were submitted before this time; absent: until now.
+	CreatedBefore *timestamppb.Timestamp `protobuf:"bytes,52,opt,name=created_before,json=createdBefore,proto3" json:"created_before,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -676,10 +684,32 @@ func (x *ListRunsRequest) GetStates() []v1.TaskState {
 	return nil
 }
 
+func (x *ListRunsRequest) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ListRunsRequest) GetCreatedSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedSince
+	}
+	return nil
+}
+
+func (x *ListRunsRequest) GetCreatedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedBefore
+	}
+	return nil
+}
+
 // Response message for ListRuns.
 type ListRunsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The runs of this page, newest first.
+	// The runs of this page, newest first. With a text the search of a page ends after 1,000 runs: a page may have few
+	// runs, or none, although there is a next one.
 	Runs []*Run `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`
 	// Token for the next page; empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -3798,14 +3828,17 @@ const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\rGetRunRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\"C\n" +
 	"\x0eGetRunResponse\x121\n" +
-	"\x03run\x18\x01 \x01(\v2\x1f.archon.api.orchestrator.v1.RunR\x03run\"\xa5\x01\n" +
+	"\x03run\x18\x01 \x01(\v2\x1f.archon.api.orchestrator.v1.RunR\x03run\"\xbd\x02\n" +
 	"\x0fListRunsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x03 \x01(\tR\tsessionId\x127\n" +
-	"\x06states\x18\x04 \x03(\x0e2\x1f.archon.api.common.v1.TaskStateR\x06states\"o\n" +
+	"\x06states\x18\x04 \x03(\x0e2\x1f.archon.api.common.v1.TaskStateR\x06states\x12\x12\n" +
+	"\x04text\x182 \x01(\tR\x04text\x12?\n" +
+	"\rcreated_since\x183 \x01(\v2\x1a.google.protobuf.TimestampR\fcreatedSince\x12A\n" +
+	"\x0ecreated_before\x184 \x01(\v2\x1a.google.protobuf.TimestampR\rcreatedBefore\"o\n" +
 	"\x10ListRunsResponse\x123\n" +
 	"\x04runs\x18\x01 \x03(\v2\x1f.archon.api.orchestrator.v1.RunR\x04runs\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"~\n" +
@@ -4126,16 +4159,16 @@ var file_archon_api_orchestrator_v1_orchestrator_service_proto_goTypes = []any{
 	(*Run)(nil),                          // 65: archon.api.orchestrator.v1.Run
 	(*RunEvent)(nil),                     // 66: archon.api.orchestrator.v1.RunEvent
 	(v1.TaskState)(0),                    // 67: archon.api.common.v1.TaskState
-	(*RunRecord)(nil),                    // 68: archon.api.orchestrator.v1.RunRecord
-	(v1.Decision)(0),                     // 69: archon.api.common.v1.Decision
-	(*Question)(nil),                     // 70: archon.api.orchestrator.v1.Question
-	(*Task)(nil),                         // 71: archon.api.orchestrator.v1.Task
-	(*v1.Edge)(nil),                      // 72: archon.api.common.v1.Edge
-	(*v1.Plan)(nil),                      // 73: archon.api.common.v1.Plan
-	(*v1.MemoryRef)(nil),                 // 74: archon.api.common.v1.MemoryRef
-	(*InstanceMetrics)(nil),              // 75: archon.api.orchestrator.v1.InstanceMetrics
-	(*v1.Failure)(nil),                   // 76: archon.api.common.v1.Failure
-	(*timestamppb.Timestamp)(nil),        // 77: google.protobuf.Timestamp
+	(*timestamppb.Timestamp)(nil),        // 68: google.protobuf.Timestamp
+	(*RunRecord)(nil),                    // 69: archon.api.orchestrator.v1.RunRecord
+	(v1.Decision)(0),                     // 70: archon.api.common.v1.Decision
+	(*Question)(nil),                     // 71: archon.api.orchestrator.v1.Question
+	(*Task)(nil),                         // 72: archon.api.orchestrator.v1.Task
+	(*v1.Edge)(nil),                      // 73: archon.api.common.v1.Edge
+	(*v1.Plan)(nil),                      // 74: archon.api.common.v1.Plan
+	(*v1.MemoryRef)(nil),                 // 75: archon.api.common.v1.MemoryRef
+	(*InstanceMetrics)(nil),              // 76: archon.api.orchestrator.v1.InstanceMetrics
+	(*v1.Failure)(nil),                   // 77: archon.api.common.v1.Failure
 }
 var file_archon_api_orchestrator_v1_orchestrator_service_proto_depIdxs = []int32{
 	59, // 0: archon.api.orchestrator.v1.SubmitRunRequest.goal:type_name -> archon.api.common.v1.Part
@@ -4151,101 +4184,103 @@ var file_archon_api_orchestrator_v1_orchestrator_service_proto_depIdxs = []int32
 	66, // 10: archon.api.orchestrator.v1.WatchRunResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
 	65, // 11: archon.api.orchestrator.v1.GetRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
 	67, // 12: archon.api.orchestrator.v1.ListRunsRequest.states:type_name -> archon.api.common.v1.TaskState
-	65, // 13: archon.api.orchestrator.v1.ListRunsResponse.runs:type_name -> archon.api.orchestrator.v1.Run
-	68, // 14: archon.api.orchestrator.v1.ListRunRecordsResponse.records:type_name -> archon.api.orchestrator.v1.RunRecord
-	14, // 15: archon.api.orchestrator.v1.ListRunStepsResponse.steps:type_name -> archon.api.orchestrator.v1.RunStep
-	65, // 16: archon.api.orchestrator.v1.CancelRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	59, // 17: archon.api.orchestrator.v1.RespondRequest.parts:type_name -> archon.api.common.v1.Part
-	69, // 18: archon.api.orchestrator.v1.RespondRequest.decision:type_name -> archon.api.common.v1.Decision
-	65, // 19: archon.api.orchestrator.v1.RespondResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	70, // 20: archon.api.orchestrator.v1.ListQuestionsResponse.questions:type_name -> archon.api.orchestrator.v1.Question
-	65, // 21: archon.api.orchestrator.v1.PauseRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	64, // 22: archon.api.orchestrator.v1.SetBreakpointsRequest.breakpoints:type_name -> archon.api.common.v1.Breakpoint
-	65, // 23: archon.api.orchestrator.v1.SetBreakpointsResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	65, // 24: archon.api.orchestrator.v1.ResumeRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	2,  // 25: archon.api.orchestrator.v1.PlanRunRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
-	71, // 26: archon.api.orchestrator.v1.PlanRunResponse.tasks:type_name -> archon.api.orchestrator.v1.Task
-	72, // 27: archon.api.orchestrator.v1.PlanRunResponse.edges:type_name -> archon.api.common.v1.Edge
-	73, // 28: archon.api.orchestrator.v1.PlanRunResponse.plan:type_name -> archon.api.common.v1.Plan
-	60, // 29: archon.api.orchestrator.v1.PlanRunResponse.strategy:type_name -> archon.api.orchestrator.v1.Strategy
-	65, // 30: archon.api.orchestrator.v1.EditPlanResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	59, // 31: archon.api.orchestrator.v1.ForkRunRequest.goal:type_name -> archon.api.common.v1.Part
-	32, // 32: archon.api.orchestrator.v1.ForkRunRequest.edited_answers:type_name -> archon.api.orchestrator.v1.EditedAnswer
-	33, // 33: archon.api.orchestrator.v1.ForkRunRequest.edited_inputs:type_name -> archon.api.orchestrator.v1.EditedInput
-	59, // 34: archon.api.orchestrator.v1.EditedAnswer.parts:type_name -> archon.api.common.v1.Part
-	65, // 35: archon.api.orchestrator.v1.ForkRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	35, // 36: archon.api.orchestrator.v1.ForkRunResponse.tasks:type_name -> archon.api.orchestrator.v1.ForkedTask
-	0,  // 37: archon.api.orchestrator.v1.ForkedTask.decision:type_name -> archon.api.orchestrator.v1.ForkDecision
-	74, // 38: archon.api.orchestrator.v1.ForkedTask.because:type_name -> archon.api.common.v1.MemoryRef
-	75, // 39: archon.api.orchestrator.v1.ListInstanceMetricsResponse.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
-	2,  // 40: archon.api.orchestrator.v1.ConverseRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
-	4,  // 41: archon.api.orchestrator.v1.ConverseRequest.watch:type_name -> archon.api.orchestrator.v1.WatchRunRequest
-	15, // 42: archon.api.orchestrator.v1.ConverseRequest.cancel:type_name -> archon.api.orchestrator.v1.CancelRunRequest
-	17, // 43: archon.api.orchestrator.v1.ConverseRequest.respond:type_name -> archon.api.orchestrator.v1.RespondRequest
-	42, // 44: archon.api.orchestrator.v1.ConverseResponse.replies:type_name -> archon.api.orchestrator.v1.ConverseReply
-	66, // 45: archon.api.orchestrator.v1.ConverseResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
-	65, // 46: archon.api.orchestrator.v1.ConverseReply.run:type_name -> archon.api.orchestrator.v1.Run
-	76, // 47: archon.api.orchestrator.v1.ConverseReply.failure:type_name -> archon.api.common.v1.Failure
-	45, // 48: archon.api.orchestrator.v1.GetQuotasResponse.uses:type_name -> archon.api.orchestrator.v1.QuotaUse
-	61, // 49: archon.api.orchestrator.v1.GetQuotasResponse.day_remaining:type_name -> google.protobuf.Duration
-	46, // 50: archon.api.orchestrator.v1.QuotaUse.counts:type_name -> archon.api.orchestrator.v1.QuotaCount
-	1,  // 51: archon.api.orchestrator.v1.LearnedVersion.origin:type_name -> archon.api.orchestrator.v1.LearnedOrigin
-	77, // 52: archon.api.orchestrator.v1.LearnedVersion.create_time:type_name -> google.protobuf.Timestamp
-	49, // 53: archon.api.orchestrator.v1.LearnedVersion.weights:type_name -> archon.api.orchestrator.v1.LearnedWeight
-	50, // 54: archon.api.orchestrator.v1.ListLearnedVersionsResponse.versions:type_name -> archon.api.orchestrator.v1.LearnedVersion
-	50, // 55: archon.api.orchestrator.v1.DecideLearnedVersionResponse.version:type_name -> archon.api.orchestrator.v1.LearnedVersion
-	50, // 56: archon.api.orchestrator.v1.RevertLearnedVersionResponse.version:type_name -> archon.api.orchestrator.v1.LearnedVersion
-	2,  // 57: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:input_type -> archon.api.orchestrator.v1.SubmitRunRequest
-	4,  // 58: archon.api.orchestrator.v1.OrchestratorService.WatchRun:input_type -> archon.api.orchestrator.v1.WatchRunRequest
-	6,  // 59: archon.api.orchestrator.v1.OrchestratorService.GetRun:input_type -> archon.api.orchestrator.v1.GetRunRequest
-	8,  // 60: archon.api.orchestrator.v1.OrchestratorService.ListRuns:input_type -> archon.api.orchestrator.v1.ListRunsRequest
-	10, // 61: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:input_type -> archon.api.orchestrator.v1.ListRunRecordsRequest
-	12, // 62: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:input_type -> archon.api.orchestrator.v1.ListRunStepsRequest
-	15, // 63: archon.api.orchestrator.v1.OrchestratorService.CancelRun:input_type -> archon.api.orchestrator.v1.CancelRunRequest
-	19, // 64: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:input_type -> archon.api.orchestrator.v1.ListQuestionsRequest
-	17, // 65: archon.api.orchestrator.v1.OrchestratorService.Respond:input_type -> archon.api.orchestrator.v1.RespondRequest
-	21, // 66: archon.api.orchestrator.v1.OrchestratorService.PauseRun:input_type -> archon.api.orchestrator.v1.PauseRunRequest
-	25, // 67: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:input_type -> archon.api.orchestrator.v1.ResumeRunRequest
-	23, // 68: archon.api.orchestrator.v1.OrchestratorService.SetBreakpoints:input_type -> archon.api.orchestrator.v1.SetBreakpointsRequest
-	27, // 69: archon.api.orchestrator.v1.OrchestratorService.PlanRun:input_type -> archon.api.orchestrator.v1.PlanRunRequest
-	29, // 70: archon.api.orchestrator.v1.OrchestratorService.EditPlan:input_type -> archon.api.orchestrator.v1.EditPlanRequest
-	31, // 71: archon.api.orchestrator.v1.OrchestratorService.ForkRun:input_type -> archon.api.orchestrator.v1.ForkRunRequest
-	36, // 72: archon.api.orchestrator.v1.OrchestratorService.RateRun:input_type -> archon.api.orchestrator.v1.RateRunRequest
-	38, // 73: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:input_type -> archon.api.orchestrator.v1.ListInstanceMetricsRequest
-	40, // 74: archon.api.orchestrator.v1.OrchestratorService.Converse:input_type -> archon.api.orchestrator.v1.ConverseRequest
-	43, // 75: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:input_type -> archon.api.orchestrator.v1.GetQuotasRequest
-	47, // 76: archon.api.orchestrator.v1.OrchestratorService.MarkRun:input_type -> archon.api.orchestrator.v1.MarkRunRequest
-	51, // 77: archon.api.orchestrator.v1.OrchestratorService.ListLearnedVersions:input_type -> archon.api.orchestrator.v1.ListLearnedVersionsRequest
-	53, // 78: archon.api.orchestrator.v1.OrchestratorService.DecideLearnedVersion:input_type -> archon.api.orchestrator.v1.DecideLearnedVersionRequest
-	55, // 79: archon.api.orchestrator.v1.OrchestratorService.RevertLearnedVersion:input_type -> archon.api.orchestrator.v1.RevertLearnedVersionRequest
-	3,  // 80: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:output_type -> archon.api.orchestrator.v1.SubmitRunResponse
-	5,  // 81: archon.api.orchestrator.v1.OrchestratorService.WatchRun:output_type -> archon.api.orchestrator.v1.WatchRunResponse
-	7,  // 82: archon.api.orchestrator.v1.OrchestratorService.GetRun:output_type -> archon.api.orchestrator.v1.GetRunResponse
-	9,  // 83: archon.api.orchestrator.v1.OrchestratorService.ListRuns:output_type -> archon.api.orchestrator.v1.ListRunsResponse
-	11, // 84: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:output_type -> archon.api.orchestrator.v1.ListRunRecordsResponse
-	13, // 85: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:output_type -> archon.api.orchestrator.v1.ListRunStepsResponse
-	16, // 86: archon.api.orchestrator.v1.OrchestratorService.CancelRun:output_type -> archon.api.orchestrator.v1.CancelRunResponse
-	20, // 87: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:output_type -> archon.api.orchestrator.v1.ListQuestionsResponse
-	18, // 88: archon.api.orchestrator.v1.OrchestratorService.Respond:output_type -> archon.api.orchestrator.v1.RespondResponse
-	22, // 89: archon.api.orchestrator.v1.OrchestratorService.PauseRun:output_type -> archon.api.orchestrator.v1.PauseRunResponse
-	26, // 90: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:output_type -> archon.api.orchestrator.v1.ResumeRunResponse
-	24, // 91: archon.api.orchestrator.v1.OrchestratorService.SetBreakpoints:output_type -> archon.api.orchestrator.v1.SetBreakpointsResponse
-	28, // 92: archon.api.orchestrator.v1.OrchestratorService.PlanRun:output_type -> archon.api.orchestrator.v1.PlanRunResponse
-	30, // 93: archon.api.orchestrator.v1.OrchestratorService.EditPlan:output_type -> archon.api.orchestrator.v1.EditPlanResponse
-	34, // 94: archon.api.orchestrator.v1.OrchestratorService.ForkRun:output_type -> archon.api.orchestrator.v1.ForkRunResponse
-	37, // 95: archon.api.orchestrator.v1.OrchestratorService.RateRun:output_type -> archon.api.orchestrator.v1.RateRunResponse
-	39, // 96: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:output_type -> archon.api.orchestrator.v1.ListInstanceMetricsResponse
-	41, // 97: archon.api.orchestrator.v1.OrchestratorService.Converse:output_type -> archon.api.orchestrator.v1.ConverseResponse
-	44, // 98: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:output_type -> archon.api.orchestrator.v1.GetQuotasResponse
-	48, // 99: archon.api.orchestrator.v1.OrchestratorService.MarkRun:output_type -> archon.api.orchestrator.v1.MarkRunResponse
-	52, // 100: archon.api.orchestrator.v1.OrchestratorService.ListLearnedVersions:output_type -> archon.api.orchestrator.v1.ListLearnedVersionsResponse
-	54, // 101: archon.api.orchestrator.v1.OrchestratorService.DecideLearnedVersion:output_type -> archon.api.orchestrator.v1.DecideLearnedVersionResponse
-	56, // 102: archon.api.orchestrator.v1.OrchestratorService.RevertLearnedVersion:output_type -> archon.api.orchestrator.v1.RevertLearnedVersionResponse
-	80, // [80:103] is the sub-list for method output_type
-	57, // [57:80] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	68, // 13: archon.api.orchestrator.v1.ListRunsRequest.created_since:type_name -> google.protobuf.Timestamp
+	68, // 14: archon.api.orchestrator.v1.ListRunsRequest.created_before:type_name -> google.protobuf.Timestamp
+	65, // 15: archon.api.orchestrator.v1.ListRunsResponse.runs:type_name -> archon.api.orchestrator.v1.Run
+	69, // 16: archon.api.orchestrator.v1.ListRunRecordsResponse.records:type_name -> archon.api.orchestrator.v1.RunRecord
+	14, // 17: archon.api.orchestrator.v1.ListRunStepsResponse.steps:type_name -> archon.api.orchestrator.v1.RunStep
+	65, // 18: archon.api.orchestrator.v1.CancelRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	59, // 19: archon.api.orchestrator.v1.RespondRequest.parts:type_name -> archon.api.common.v1.Part
+	70, // 20: archon.api.orchestrator.v1.RespondRequest.decision:type_name -> archon.api.common.v1.Decision
+	65, // 21: archon.api.orchestrator.v1.RespondResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	71, // 22: archon.api.orchestrator.v1.ListQuestionsResponse.questions:type_name -> archon.api.orchestrator.v1.Question
+	65, // 23: archon.api.orchestrator.v1.PauseRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	64, // 24: archon.api.orchestrator.v1.SetBreakpointsRequest.breakpoints:type_name -> archon.api.common.v1.Breakpoint
+	65, // 25: archon.api.orchestrator.v1.SetBreakpointsResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	65, // 26: archon.api.orchestrator.v1.ResumeRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	2,  // 27: archon.api.orchestrator.v1.PlanRunRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
+	72, // 28: archon.api.orchestrator.v1.PlanRunResponse.tasks:type_name -> archon.api.orchestrator.v1.Task
+	73, // 29: archon.api.orchestrator.v1.PlanRunResponse.edges:type_name -> archon.api.common.v1.Edge
+	74, // 30: archon.api.orchestrator.v1.PlanRunResponse.plan:type_name -> archon.api.common.v1.Plan
+	60, // 31: archon.api.orchestrator.v1.PlanRunResponse.strategy:type_name -> archon.api.orchestrator.v1.Strategy
+	65, // 32: archon.api.orchestrator.v1.EditPlanResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	59, // 33: archon.api.orchestrator.v1.ForkRunRequest.goal:type_name -> archon.api.common.v1.Part
+	32, // 34: archon.api.orchestrator.v1.ForkRunRequest.edited_answers:type_name -> archon.api.orchestrator.v1.EditedAnswer
+	33, // 35: archon.api.orchestrator.v1.ForkRunRequest.edited_inputs:type_name -> archon.api.orchestrator.v1.EditedInput
+	59, // 36: archon.api.orchestrator.v1.EditedAnswer.parts:type_name -> archon.api.common.v1.Part
+	65, // 37: archon.api.orchestrator.v1.ForkRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	35, // 38: archon.api.orchestrator.v1.ForkRunResponse.tasks:type_name -> archon.api.orchestrator.v1.ForkedTask
+	0,  // 39: archon.api.orchestrator.v1.ForkedTask.decision:type_name -> archon.api.orchestrator.v1.ForkDecision
+	75, // 40: archon.api.orchestrator.v1.ForkedTask.because:type_name -> archon.api.common.v1.MemoryRef
+	76, // 41: archon.api.orchestrator.v1.ListInstanceMetricsResponse.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
+	2,  // 42: archon.api.orchestrator.v1.ConverseRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
+	4,  // 43: archon.api.orchestrator.v1.ConverseRequest.watch:type_name -> archon.api.orchestrator.v1.WatchRunRequest
+	15, // 44: archon.api.orchestrator.v1.ConverseRequest.cancel:type_name -> archon.api.orchestrator.v1.CancelRunRequest
+	17, // 45: archon.api.orchestrator.v1.ConverseRequest.respond:type_name -> archon.api.orchestrator.v1.RespondRequest
+	42, // 46: archon.api.orchestrator.v1.ConverseResponse.replies:type_name -> archon.api.orchestrator.v1.ConverseReply
+	66, // 47: archon.api.orchestrator.v1.ConverseResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
+	65, // 48: archon.api.orchestrator.v1.ConverseReply.run:type_name -> archon.api.orchestrator.v1.Run
+	77, // 49: archon.api.orchestrator.v1.ConverseReply.failure:type_name -> archon.api.common.v1.Failure
+	45, // 50: archon.api.orchestrator.v1.GetQuotasResponse.uses:type_name -> archon.api.orchestrator.v1.QuotaUse
+	61, // 51: archon.api.orchestrator.v1.GetQuotasResponse.day_remaining:type_name -> google.protobuf.Duration
+	46, // 52: archon.api.orchestrator.v1.QuotaUse.counts:type_name -> archon.api.orchestrator.v1.QuotaCount
+	1,  // 53: archon.api.orchestrator.v1.LearnedVersion.origin:type_name -> archon.api.orchestrator.v1.LearnedOrigin
+	68, // 54: archon.api.orchestrator.v1.LearnedVersion.create_time:type_name -> google.protobuf.Timestamp
+	49, // 55: archon.api.orchestrator.v1.LearnedVersion.weights:type_name -> archon.api.orchestrator.v1.LearnedWeight
+	50, // 56: archon.api.orchestrator.v1.ListLearnedVersionsResponse.versions:type_name -> archon.api.orchestrator.v1.LearnedVersion
+	50, // 57: archon.api.orchestrator.v1.DecideLearnedVersionResponse.version:type_name -> archon.api.orchestrator.v1.LearnedVersion
+	50, // 58: archon.api.orchestrator.v1.RevertLearnedVersionResponse.version:type_name -> archon.api.orchestrator.v1.LearnedVersion
+	2,  // 59: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:input_type -> archon.api.orchestrator.v1.SubmitRunRequest
+	4,  // 60: archon.api.orchestrator.v1.OrchestratorService.WatchRun:input_type -> archon.api.orchestrator.v1.WatchRunRequest
+	6,  // 61: archon.api.orchestrator.v1.OrchestratorService.GetRun:input_type -> archon.api.orchestrator.v1.GetRunRequest
+	8,  // 62: archon.api.orchestrator.v1.OrchestratorService.ListRuns:input_type -> archon.api.orchestrator.v1.ListRunsRequest
+	10, // 63: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:input_type -> archon.api.orchestrator.v1.ListRunRecordsRequest
+	12, // 64: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:input_type -> archon.api.orchestrator.v1.ListRunStepsRequest
+	15, // 65: archon.api.orchestrator.v1.OrchestratorService.CancelRun:input_type -> archon.api.orchestrator.v1.CancelRunRequest
+	19, // 66: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:input_type -> archon.api.orchestrator.v1.ListQuestionsRequest
+	17, // 67: archon.api.orchestrator.v1.OrchestratorService.Respond:input_type -> archon.api.orchestrator.v1.RespondRequest
+	21, // 68: archon.api.orchestrator.v1.OrchestratorService.PauseRun:input_type -> archon.api.orchestrator.v1.PauseRunRequest
+	25, // 69: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:input_type -> archon.api.orchestrator.v1.ResumeRunRequest
+	23, // 70: archon.api.orchestrator.v1.OrchestratorService.SetBreakpoints:input_type -> archon.api.orchestrator.v1.SetBreakpointsRequest
+	27, // 71: archon.api.orchestrator.v1.OrchestratorService.PlanRun:input_type -> archon.api.orchestrator.v1.PlanRunRequest
+	29, // 72: archon.api.orchestrator.v1.OrchestratorService.EditPlan:input_type -> archon.api.orchestrator.v1.EditPlanRequest
+	31, // 73: archon.api.orchestrator.v1.OrchestratorService.ForkRun:input_type -> archon.api.orchestrator.v1.ForkRunRequest
+	36, // 74: archon.api.orchestrator.v1.OrchestratorService.RateRun:input_type -> archon.api.orchestrator.v1.RateRunRequest
+	38, // 75: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:input_type -> archon.api.orchestrator.v1.ListInstanceMetricsRequest
+	40, // 76: archon.api.orchestrator.v1.OrchestratorService.Converse:input_type -> archon.api.orchestrator.v1.ConverseRequest
+	43, // 77: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:input_type -> archon.api.orchestrator.v1.GetQuotasRequest
+	47, // 78: archon.api.orchestrator.v1.OrchestratorService.MarkRun:input_type -> archon.api.orchestrator.v1.MarkRunRequest
+	51, // 79: archon.api.orchestrator.v1.OrchestratorService.ListLearnedVersions:input_type -> archon.api.orchestrator.v1.ListLearnedVersionsRequest
+	53, // 80: archon.api.orchestrator.v1.OrchestratorService.DecideLearnedVersion:input_type -> archon.api.orchestrator.v1.DecideLearnedVersionRequest
+	55, // 81: archon.api.orchestrator.v1.OrchestratorService.RevertLearnedVersion:input_type -> archon.api.orchestrator.v1.RevertLearnedVersionRequest
+	3,  // 82: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:output_type -> archon.api.orchestrator.v1.SubmitRunResponse
+	5,  // 83: archon.api.orchestrator.v1.OrchestratorService.WatchRun:output_type -> archon.api.orchestrator.v1.WatchRunResponse
+	7,  // 84: archon.api.orchestrator.v1.OrchestratorService.GetRun:output_type -> archon.api.orchestrator.v1.GetRunResponse
+	9,  // 85: archon.api.orchestrator.v1.OrchestratorService.ListRuns:output_type -> archon.api.orchestrator.v1.ListRunsResponse
+	11, // 86: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:output_type -> archon.api.orchestrator.v1.ListRunRecordsResponse
+	13, // 87: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:output_type -> archon.api.orchestrator.v1.ListRunStepsResponse
+	16, // 88: archon.api.orchestrator.v1.OrchestratorService.CancelRun:output_type -> archon.api.orchestrator.v1.CancelRunResponse
+	20, // 89: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:output_type -> archon.api.orchestrator.v1.ListQuestionsResponse
+	18, // 90: archon.api.orchestrator.v1.OrchestratorService.Respond:output_type -> archon.api.orchestrator.v1.RespondResponse
+	22, // 91: archon.api.orchestrator.v1.OrchestratorService.PauseRun:output_type -> archon.api.orchestrator.v1.PauseRunResponse
+	26, // 92: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:output_type -> archon.api.orchestrator.v1.ResumeRunResponse
+	24, // 93: archon.api.orchestrator.v1.OrchestratorService.SetBreakpoints:output_type -> archon.api.orchestrator.v1.SetBreakpointsResponse
+	28, // 94: archon.api.orchestrator.v1.OrchestratorService.PlanRun:output_type -> archon.api.orchestrator.v1.PlanRunResponse
+	30, // 95: archon.api.orchestrator.v1.OrchestratorService.EditPlan:output_type -> archon.api.orchestrator.v1.EditPlanResponse
+	34, // 96: archon.api.orchestrator.v1.OrchestratorService.ForkRun:output_type -> archon.api.orchestrator.v1.ForkRunResponse
+	37, // 97: archon.api.orchestrator.v1.OrchestratorService.RateRun:output_type -> archon.api.orchestrator.v1.RateRunResponse
+	39, // 98: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:output_type -> archon.api.orchestrator.v1.ListInstanceMetricsResponse
+	41, // 99: archon.api.orchestrator.v1.OrchestratorService.Converse:output_type -> archon.api.orchestrator.v1.ConverseResponse
+	44, // 100: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:output_type -> archon.api.orchestrator.v1.GetQuotasResponse
+	48, // 101: archon.api.orchestrator.v1.OrchestratorService.MarkRun:output_type -> archon.api.orchestrator.v1.MarkRunResponse
+	52, // 102: archon.api.orchestrator.v1.OrchestratorService.ListLearnedVersions:output_type -> archon.api.orchestrator.v1.ListLearnedVersionsResponse
+	54, // 103: archon.api.orchestrator.v1.OrchestratorService.DecideLearnedVersion:output_type -> archon.api.orchestrator.v1.DecideLearnedVersionResponse
+	56, // 104: archon.api.orchestrator.v1.OrchestratorService.RevertLearnedVersion:output_type -> archon.api.orchestrator.v1.RevertLearnedVersionResponse
+	82, // [82:105] is the sub-list for method output_type
+	59, // [59:82] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_archon_api_orchestrator_v1_orchestrator_service_proto_init() }

@@ -74,7 +74,7 @@ type OrchestratorServiceClient interface {
 	// UNAVAILABLE.
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*GetRunResponse, error)
 	// Lists runs, newest first, without tasks and answers.
-	// Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+	// Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, INVALID_ARGUMENT (the text is too long), UNAVAILABLE.
 	ListRuns(ctx context.Context, in *ListRunsRequest, opts ...grpc.CallOption) (*ListRunsResponse, error)
 	// Lists the recorded model and tool calls of a run, in order.
 	// Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed them), INVALID_ARGUMENT /
@@ -447,7 +447,7 @@ type OrchestratorServiceServer interface {
 	// UNAVAILABLE.
 	GetRun(context.Context, *GetRunRequest) (*GetRunResponse, error)
 	// Lists runs, newest first, without tasks and answers.
-	// Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+	// Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, INVALID_ARGUMENT (the text is too long), UNAVAILABLE.
 	ListRuns(context.Context, *ListRunsRequest) (*ListRunsResponse, error)
 	// Lists the recorded model and tool calls of a run, in order.
 	// Fails with NOT_FOUND / UNKNOWN_RUN, FAILED_PRECONDITION / RUN_EXPIRED (retention has removed them), INVALID_ARGUMENT /

@@ -11,7 +11,7 @@ from archon_services.orchestrator.journal.memory.chains import MemoryChains
 from archon_services.orchestrator.journal.memory.daily_usage import MemoryDailyUsage
 from archon_services.orchestrator.journal.memory.learning import MemoryLearning
 from archon_services.orchestrator.journal.memory.retained import MemoryMarks
-from archon_services.orchestrator.journal.page import PAGE_BYTES, page_of
+from archon_services.orchestrator.journal.page import OPENING_BYTES, PAGE_BYTES, page_of
 from archon_services.orchestrator.journal.retained import DetailedRun
 from archon_services.orchestrator.journal.rows import (
     EndedRun,
@@ -220,6 +220,7 @@ class MemoryJournal(MemoryLearning, MemoryMarks, MemoryDailyUsage, MemoryChains)
         session_id: str = "",
         states: Sequence[int] = (),
         before: tuple[float, str] | None = None,
+        since: float = 0.0,
         limit: int = 100,
     ) -> list[RunRow]:
         rows = [
@@ -229,8 +230,13 @@ class MemoryJournal(MemoryLearning, MemoryMarks, MemoryDailyUsage, MemoryChains)
             and (not session_id or row.session_id == session_id)
             and (not states or row.state in states)
             and (before is None or (row.created_at, row.run_id) < before)
+            and row.created_at >= since
         ]
         return sorted(rows, key=lambda row: (row.created_at, row.run_id), reverse=True)[:limit]
+
+    async def openings(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+        stored = {run_id: self._stored[run_id].steps for run_id in run_ids if run_id in self._stored}
+        return {run_id: steps[0].data[:OPENING_BYTES] for run_id, steps in stored.items() if steps}
 
     async def last_run_id(self) -> str:
         return max(self._rows, default="")

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from archon.errors import DataLoss
 from archon_services.orchestrator.journal.checksum import checked_inputs, checked_steps, of_run, read_outbox_row
-from archon_services.orchestrator.journal.page import PAGE_BYTES
+from archon_services.orchestrator.journal.page import OPENING_BYTES, PAGE_BYTES
 from archon_services.orchestrator.journal.postgres import statements as sql
 from archon_services.orchestrator.journal.postgres.chains import PostgresChains
 from archon_services.orchestrator.journal.postgres.commit import send_steps
@@ -147,10 +147,15 @@ class PostgresJournal(PostgresTrackRecords, PostgresLearning, PostgresRetained, 
         session_id: str = "",
         states: Sequence[int] = (),
         before: tuple[float, str] | None = None,
+        since: float = 0.0,
         limit: int = 100,
     ) -> list[RunRow]:
-        text, values = compile_statement(sql.list_runs(tenant, session_id, states, before, limit))
+        text, values = compile_statement(sql.list_runs(tenant, session_id, states, before, limit, since))
         return [RunRow(*row) for row in await self._connections.fetch(text, *values)]
+
+    async def openings(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+        rows = await self._connections.fetch(sql.OPENINGS, list(run_ids), OPENING_BYTES)
+        return {row[0]: row[1] for row in rows}
 
     async def last_run_id(self) -> str:
         rows = await self._connections.fetch(sql.LAST_RUN_ID)

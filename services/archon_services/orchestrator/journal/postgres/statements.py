@@ -22,6 +22,9 @@ SELECT s.base, s.last_seq, s.data, s.inputs, s.checksum, s.link FROM (
 ) AS page JOIN archon_journal.steps AS s ON s.run_id = $1 AND s.base = page.base
 WHERE page.before < $4::bigint ORDER BY s.base
 """
+OPENINGS: Final = (
+    "SELECT run_id, substring(data FROM 1 FOR $2) FROM archon_journal.steps WHERE run_id = ANY($1::text[]) AND base = 0"
+)
 INPUTS: Final = (
     "SELECT base, last_seq, data, inputs, checksum FROM archon_journal.steps WHERE run_id = $1 ORDER BY base"
 )
@@ -104,7 +107,12 @@ _run = runs.alias("r")
 
 
 def list_runs(
-    tenant: str, session_id: str, states: Sequence[int], before: tuple[float, str] | None, limit: int
+    tenant: str,
+    session_id: str,
+    states: Sequence[int],
+    before: tuple[float, str] | None,
+    limit: int,
+    since: float = 0.0,
 ) -> Select[Any]:
     """Newest first, along an index that has the order."""
     query: Select[Any] = select(literal_column(RUN_COLUMNS)).select_from(_run).where(_run.c.tenant == tenant)
@@ -114,6 +122,8 @@ def list_runs(
         query = query.where(_run.c.state == any_(bindparam("states", list(states), ARRAY(BigInteger))))
     if before is not None:
         query = query.where(tuple_(_run.c.created_at, _run.c.run_id) < tuple_(*before))
+    if since:
+        query = query.where(_run.c.created_at >= since)
     return query.order_by(_run.c.created_at.desc(), _run.c.run_id.desc()).limit(limit)
 
 

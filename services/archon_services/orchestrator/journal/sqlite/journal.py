@@ -22,7 +22,7 @@ from archon_services.common.sqlite_version import open_version, store_compatible
 from archon_services.common.sqlite_writer import Busy, SqliteWriter, to_archon_error
 from archon_services.common.unusable_file import unusable
 from archon_services.orchestrator.journal.checksum import checked_inputs, checked_steps, of_run, read_outbox_row
-from archon_services.orchestrator.journal.page import PAGE_BYTES
+from archon_services.orchestrator.journal.page import OPENING_BYTES, PAGE_BYTES
 from archon_services.orchestrator.journal.rows import EndedRun, OutboxRow, RunRow, Step, StepResult, StoredStep
 from archon_services.orchestrator.journal.session_history import (
     HISTORY_BYTES,
@@ -61,6 +61,9 @@ SELECT s.base, s.last_seq, s.data, s.inputs, s.checksum, s.link FROM (
     ) ORDER BY base LIMIT ?3
   )
 ) AS page JOIN steps AS s ON s.run_id = ?1 AND s.base = page.base WHERE page.before < ?4 ORDER BY s.base
+"""
+_OPENINGS: Final = """
+SELECT run_id, substr(data, 1, ?1) FROM steps WHERE base = 0 AND run_id IN (SELECT value FROM json_each(?2))
 """
 _RECORDS: Final = """
 SELECT page.n, r.data FROM (
@@ -328,6 +331,7 @@ class SqliteJournal(SqliteTrackRecords, SqliteLearning, SqliteRetained, SqliteDa
         session_id: str = "",
         states: Sequence[int] = (),
         before: tuple[float, str] | None = None,
+        since: float = 0.0,
         limit: int = 100,
     ) -> list[RunRow]:
         where = ["tenant = ?"]
@@ -341,8 +345,21 @@ class SqliteJournal(SqliteTrackRecords, SqliteLearning, SqliteRetained, SqliteDa
         if before is not None:
             where.append("(created_at, run_id) < (?, ?)")
             parameters += before
+        if since:
+            where.append("created_at >= ?")
+            parameters.append(since)
         order = "ORDER BY created_at DESC, run_id DESC LIMIT ?"
         return await self._read_rows(f"WHERE {' AND '.join(where)} {order}", [*parameters, limit])
+
+    async def openings(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+        try:
+            rows = await self._read(_OPENINGS, (OPENING_BYTES, json.dumps(list(run_ids))))
+        except DataLoss:
+            if len(run_ids) == 1:
+                return {}
+            middle = len(run_ids) // 2
+            return {**await self.openings(run_ids[:middle]), **await self.openings(run_ids[middle:])}
+        return {run_id: data for run_id, data in rows if isinstance(data, bytes)}
 
     async def last_run_id(self) -> str:
         rows = await self._read("SELECT run_id FROM runs ORDER BY run_id DESC LIMIT 1")

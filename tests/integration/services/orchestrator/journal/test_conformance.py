@@ -12,6 +12,7 @@ import pytest
 from archon.errors import AlreadyExists, FailedPrecondition, RequestIdReused
 from archon_services.orchestrator.journal import Journal, Outcome, Publication, RecordRow, SameRequest, StoredStep
 from archon_services.orchestrator.journal.framing import events_in
+from archon_services.orchestrator.journal.page import OPENING_BYTES
 from archon_services.orchestrator.journal.rows import EndedRun
 from tests.fixtures.journal import commit_group, create, creation, event, new_run, step, store, stored_events
 
@@ -151,6 +152,22 @@ async def test_runs_are_listed_newest_first_and_filtered(journal: Journal) -> No
     rest = await journal.runs(tenant="default", before=(page[-1].created_at, page[-1].run_id))
     assert [row.run_id for row in rest] == ["r2", "r1", "r0"]
     assert await journal.runs(tenant="another") == []
+
+
+async def test_runs_since_a_time_and_their_openings(journal: Journal) -> None:
+    large = b"x" * 100_000
+    for n in range(4):
+        await store(journal, creation(new_run(f"r{n}"), time=100.0 + n))
+    await store(journal, step("r3", 1, time=200.0))
+    since = [row.run_id for row in await journal.runs(tenant="default", since=102.0)]
+    assert since == ["r3", "r2"], "the time itself is within"
+    assert [row.run_id for row in await journal.runs(tenant="default", since=101.0, before=(103.0, "r3"))] == ["r2", "r1"]
+    openings = await journal.openings(["r0", "r3", "unknown"])
+    assert set(openings) == {"r0", "r3"}
+    assert openings["r3"] == (await journal.steps("r3", limit=1))[0].data
+    assert await journal.openings([]) == {}
+    await store(journal, replace(creation(new_run("large")), data=large))
+    assert await journal.openings(["large"]) == {"large": large[:OPENING_BYTES]}
 
 
 async def test_runs_keep_their_order_when_the_clock_is_set_back(journal: Journal) -> None:

@@ -178,6 +178,7 @@ async def test_no_statement_reads_a_whole_table(filled: bool, empty_postgres_dsn
         statements.list_runs("default", "s50", (), None, 100),
         statements.list_runs("default", "s50", (3,), (15_000.0, "r15000"), 100),
         statements.list_runs("default", "", (2, 3), None, 100),
+        statements.list_runs("default", "", (), None, 100, 15_000.0),
     ]
     for statement in lists:
         plan_text = await plan(*_split(compile_statement(statement)))
@@ -190,6 +191,7 @@ async def test_no_statement_reads_a_whole_table(filled: bool, empty_postgres_dsn
         (statements.RECORDS, ("r7", 2, "", 100, 1_000_000)),
         (statements.RECORDS, ("r7", 2, "role", 100, 1_000_000)),
         (statements.SIZE, ("r7",)),
+        (statements.OPENINGS, (["r7", "r8"], 1_000)),
         (statements.INPUTS, ("r7",)),
         (statements.REQUEST, ("default", "q7")),
         (owners.OPEN_RUNS, ()),

@@ -389,15 +389,31 @@ class ListRunsRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     SESSION_ID_FIELD_NUMBER: _builtins.int
     STATES_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    CREATED_SINCE_FIELD_NUMBER: _builtins.int
+    CREATED_BEFORE_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
     """Maximum number of runs to return, up to 1,000; 0 means 100."""
     page_token: _builtins.str
     """Token from the previous page under the same filter; empty for the first page."""
     session_id: _builtins.str
     """Session to filter by; empty for all sessions."""
+    text: _builtins.str
+    """Text to search for in the id, the session, the goal, the roles and the metadata of runs, as of the submit, without
+    regard to case; at most 200 characters, empty for all runs. Of a submit of more than 64 KiB the beginning is
+    searched.
+    """
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_common_pb2.TaskState.ValueType]:
         """States to filter by; empty for all states."""
+
+    @_builtins.property
+    def created_since(self) -> _timestamp_pb2.Timestamp:
+        """Only runs that were submitted at this time or later; absent: since the beginning."""
+
+    @_builtins.property
+    def created_before(self) -> _timestamp_pb2.Timestamp:
+        """Only runs that were submitted before this time; absent: until now."""
 
     def __init__(
         self,
@@ -406,10 +422,13 @@ class ListRunsRequest(_message.Message):
         page_token: _builtins.str = ...,
         session_id: _builtins.str = ...,
         states: _abc.Iterable[_common_pb2.TaskState.ValueType] | None = ...,
+        text: _builtins.str = ...,
+        created_since: _timestamp_pb2.Timestamp | None = ...,
+        created_before: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["created_before", b"created_before", "created_since", b"created_since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "session_id", b"session_id", "states", b"states"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created_before", b"created_before", "created_since", b"created_since", "page_size", b"page_size", "page_token", b"page_token", "session_id", b"session_id", "states", b"states", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -427,7 +446,9 @@ class ListRunsResponse(_message.Message):
     """Token for the next page; empty on the last page."""
     @_builtins.property
     def runs(self) -> _containers.RepeatedCompositeFieldContainer[_run_pb2.Run]:
-        """The runs of this page, newest first."""
+        """The runs of this page, newest first. With a text the search of a page ends after 1,000 runs: a page may have few
+        runs, or none, although there is a next one.
+        """
 
     def __init__(
         self,

@@ -196,7 +196,7 @@ class OrchestratorServiceServicer(object):
 
     def ListRuns(self, request, context):
         """Lists runs, newest first, without tasks and answers.
-        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, INVALID_ARGUMENT (the text is too long), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -61,7 +61,7 @@ class OrchestratorServiceStub:
     """
     ListRuns: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunsRequest, _orchestrator_service_pb2.ListRunsResponse]
     """Lists runs, newest first, without tasks and answers.
-    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, INVALID_ARGUMENT (the text is too long), UNAVAILABLE.
     """
     ListRunRecords: _grpc.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunRecordsRequest, _orchestrator_service_pb2.ListRunRecordsResponse]
     """Lists the recorded model and tool calls of a run, in order.
@@ -205,7 +205,7 @@ class OrchestratorServiceAsyncStub(OrchestratorServiceStub):
     """
     ListRuns: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunsRequest, _orchestrator_service_pb2.ListRunsResponse]  # type: ignore[assignment]
     """Lists runs, newest first, without tasks and answers.
-    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, INVALID_ARGUMENT (the text is too long), UNAVAILABLE.
     """
     ListRunRecords: _aio.UnaryUnaryMultiCallable[_orchestrator_service_pb2.ListRunRecordsRequest, _orchestrator_service_pb2.ListRunRecordsResponse]  # type: ignore[assignment]
     """Lists the recorded model and tool calls of a run, in order.
@@ -370,7 +370,7 @@ class OrchestratorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_service_pb2.ListRunsResponse, _abc.Awaitable[_orchestrator_service_pb2.ListRunsResponse]]:
         """Lists runs, newest first, without tasks and answers.
-        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, INVALID_ARGUMENT (the text is too long), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod
