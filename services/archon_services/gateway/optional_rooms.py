@@ -19,3 +19,9 @@ def optional_rooms() -> Iterator[Room]:
         yield a2a_room
     else:
         _log.info("A2A is not served: archon-mesh[a2a] is not installed")
+    if find_spec("ag_ui") is not None:
+        from archon_services.gateway.agui.room import agui_room
+
+        yield agui_room
+    else:
+        _log.info("AG-UI is not served: archon-mesh[agui] is not installed")

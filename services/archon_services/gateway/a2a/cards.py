@@ -12,7 +12,7 @@ from a2a.utils.constants import PROTOCOL_VERSION_1_0, TransportProtocol
 
 from archon.wire import JSON_TYPE
 from archon_services.common.a2a_parts import TEXT_TYPE
-from archon_services.gateway.a2a.agents import MeshAgent
+from archon_services.gateway.agents import MeshAgent
 
 INPUT_MODES: Final = (
     TEXT_TYPE,

@@ -28,7 +28,7 @@ from archon.errors import ArchonError, InvalidArgument, UnknownRole
 from archon.security.authenticator import Caller
 from archon.types.run import Run
 from archon_services.gateway.a2a.a2a_errors import refuse
-from archon_services.gateway.a2a.agents import AgentDirectory, MeshAgent
+from archon_services.gateway.agents import AgentDirectory, MeshAgent
 from archon_services.gateway.a2a.cards import CardPlace, card_of
 from archon_services.gateway.a2a.events import TaskEvent
 from archon_services.gateway.a2a.history import history_of

@@ -24,7 +24,7 @@ from starlette.types import Scope
 from archon.errors import NotFound
 from archon.loopback import with_port
 from archon.security.authenticator import Caller
-from archon_services.gateway.a2a.agents import AgentDirectory
+from archon_services.gateway.agents import AgentDirectory
 from archon_services.gateway.a2a.cards import CardPlace, card_of
 from archon_services.gateway.a2a.grpc_server import serve_grpc
 from archon_services.gateway.a2a.handler import MeshRequestHandler, PushParts

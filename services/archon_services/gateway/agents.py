@@ -1,11 +1,11 @@
-"""The agents of the room: the roles of a tenant that have a live instance, and the mesh itself."""
+"""The agents of a mesh as rooms show them: the roles of a tenant that have a live instance, and the mesh itself."""
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from archon import context
@@ -24,7 +24,8 @@ CALL_TIMEOUT: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class MeshAgent:
-    """An agent of the room. `name` is the role; empty for the mesh itself, which has its `roles`."""
+    """An agent. `name` is the role; empty for the mesh itself, which has its `roles`. `tags` are those of the role's
+    registration."""
 
     name: str
     description: str = ""
@@ -33,6 +34,9 @@ class MeshAgent:
     tools: Sequence[str] = ()
     output_schema_json: str = ""
     roles: Sequence[MeshAgent] = ()
+    stateful: bool = False
+    """Whether the role keeps the conversation of each session."""
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 class AgentDirectory:
@@ -82,6 +86,8 @@ def _by_role(instances: Iterable[Registration]) -> Mapping[str, MeshAgent]:
             tuple(each.capabilities),
             tuple(tool.name for tool in each.tools),
             each.output_schema_json,
+            stateful=each.stateful,
+            tags=dict(each.tags),
         )
         for role, each in roles.items()
     }
