@@ -42,7 +42,7 @@ def capabilities_of(agent: MeshAgent) -> dict[str, Any]:
         multi_agent=MultiAgentCapabilities(
             supported=True,
             delegation=True,
-            sub_agents=[SubagentInfo(name=role.name, description=role.description or None) for role in agent.roles],
+            subagents=[SubagentInfo(name=role.name, description=role.description or None) for role in agent.roles],
         ),
         reasoning=ReasoningCapabilities(supported=True, streaming=True, encrypted=False),
         multimodal=MultimodalCapabilities(

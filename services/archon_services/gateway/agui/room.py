@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from archon.errors import ArchonError, InterruptsPending, InvalidArgument, UnknownInterrupt, UnknownRole
+from archon.errors import ArchonError, FailedPrecondition, InterruptsPending, InvalidArgument, UnknownInterrupt, UnknownRole
 from archon.registry import RegistryClient
 from archon.wire import JSON_TYPE
 from archon_services.gateway.agents import AgentDirectory, MeshAgent
@@ -32,6 +32,9 @@ HEADERS: Final = {"cache-control": "no-store, no-transform", "x-accel-buffering"
 """No cache keeps a stream, and no proxy compresses or holds back its pieces."""
 
 STREAM: Final = "text/event-stream"
+
+_OF_INTERRUPTS: Final = (UnknownInterrupt, FailedPrecondition, InvalidArgument)
+"""Errors of a resume, or of an input that should be one."""
 
 CANCEL_WITHIN: Final = 15.0
 """Seconds in which the run of a front end that has gone is cancelled."""
@@ -55,7 +58,9 @@ class RunRoute:
         with self._callers.held():
             try:
                 part = await runs.open(source)
-            except (InterruptsPending, UnknownInterrupt) as error:
+            except _OF_INTERRUPTS as error:
+                if not source.resume and not isinstance(error, InterruptsPending):
+                    raise
                 # The protocol has these be events: https://docs.ag-ui.com/concepts/interrupts#error-handling
                 await Response(error_frame(error), headers=HEADERS, media_type=STREAM)(scope, receive, send)
                 return

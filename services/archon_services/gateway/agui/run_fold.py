@@ -57,7 +57,8 @@ class RunFold:
 
     def __init__(self, source: RunAgentInput, run: Run, *, resumed: Collection[str] = (), after: int = 0) -> None:
         self.view = RunView()
-        self._source, self._run, self._resumed, self._after = source, run, frozenset(resumed), after
+        self._source, self._run, self._resumed = source, run, frozenset(resumed)
+        self._after = min(after, run.last_seq)
         history, tag = history_of(source), tag_of(source)
         self._repeats = len(history) < len(source.messages)
         self._transcript = Transcript(tag, history)
@@ -92,11 +93,14 @@ class RunFold:
         if not self._begun and self._begins(event):
             self._begun, self._spent = True, spent
             self._transcript.begin()
-        out = []
-        if self._begun and not self._shown and self.view.last_seq > self._after:
-            out = self._show()
+        if self._begun and not self._shown and self.view.last_seq >= self._after:
+            known = bool(event.seq) and event.seq <= self._after
+            if known:
+                self._made(event)  # for the messages that are known
+                return self._show()
+            return [*self._show(), *self._made(event)]
         made = self._made(event)
-        return [*out, *made] if self._shown else []
+        return made if self._shown else []
 
     @property
     def asks(self) -> bool:
