@@ -485,7 +485,7 @@ class InterruptsPending(FailedPrecondition):
 
 
 class FrontEndToolsRefused(FailedPrecondition):
-    """The agent takes no tools of front ends, or not these."""
+    """Agents of a mesh take no tools of front ends."""
 
     default_reason = "FRONT_END_TOOLS_REFUSED"
 

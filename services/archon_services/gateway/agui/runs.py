@@ -55,7 +55,7 @@ class AgentRuns:
         input. Raises InvalidArgument, UnknownRole, UnknownInterrupt, InterruptsPending, FrontEndToolsRefused, and the
         errors of `Client.submit` and `Client.respond`."""
         if source.tools:
-            raise FrontEndToolsRefused("agents of a mesh take no tools of a front end: send the input without `tools`")
+            raise FrontEndToolsRefused("agents of a mesh take no tools of front ends: send the input without `tools`")
         if source.resume:
             return await self._resumed(source)
         asking = await self._asking(source.thread_id)
