@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from archon.types.run_event import RunEvent
-from archon_services.gateway.agui.run_fold import RunFold
-from tests.fixtures.agui_mesh import Painter, Stream, follow_up, front_end, input_of, user
+from tests.fixtures.agui_mesh import Painter, front_end, input_of, speak_when_watched, user
 from tests.fixtures.http_gateway import OPERATOR, ORCHESTRATOR, STRANGER, VIEWER
 from tests.fixtures.waiting import eventually
 from tests.integration.services.gateway.agui.conftest import Studio
@@ -21,18 +19,8 @@ from tests.integration.services.gateway.agui.conftest import Studio
 @pytest.fixture
 def live(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> Painter:
     """The painter, whose pieces come once a stream follows its run."""
-    painter = studio.painter
-    painter.watched.clear()
-    painter.released.clear()
-    apply = RunFold.apply
-
-    def applied(self: RunFold, event: RunEvent) -> list[Any]:
-        if event.type == "dispatched":
-            painter.watched.set()
-        return apply(self, event)
-
-    monkeypatch.setattr(RunFold, "apply", applied)
-    return painter
+    speak_when_watched(studio.painter, monkeypatch)
+    return studio.painter
 
 
 async def test_a_message_is_a_run_with_its_answer_as_text(studio: Studio) -> None:
