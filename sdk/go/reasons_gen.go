@@ -255,7 +255,7 @@ const (
 	// ReasonInterruptsPending: The thread waits for answers that the input does not have; metadata["run_id"] is the run that asks.
 	ReasonInterruptsPending Reason = "INTERRUPTS_PENDING"
 
-	// ReasonFrontEndToolsRefused: The agent takes no tools of front ends, or not these.
+	// ReasonFrontEndToolsRefused: Agents of a mesh take no tools of front ends.
 	ReasonFrontEndToolsRefused Reason = "FRONT_END_TOOLS_REFUSED"
 )
 

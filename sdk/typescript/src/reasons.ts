@@ -191,7 +191,7 @@ export const REASONS = {
   UNKNOWN_INTERRUPT: { number: 90, code: "NOT_FOUND", kind: "input.not_found" },
   /** The thread waits for answers that the input does not have; metadata["run_id"] is the run that asks. */
   INTERRUPTS_PENDING: { number: 91, code: "FAILED_PRECONDITION", kind: "input.invalid" },
-  /** The agent takes no tools of front ends, or not these. */
+  /** Agents of a mesh take no tools of front ends. */
   FRONT_END_TOOLS_REFUSED: { number: 92, code: "FAILED_PRECONDITION", kind: "input.invalid" },
 } as const;
 

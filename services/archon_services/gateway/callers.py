@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
-
-from typing_extensions import Self
+from typing import Final, Self
 
 from archon import context
 from archon.client import Client

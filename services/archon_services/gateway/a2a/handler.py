@@ -28,7 +28,6 @@ from archon.errors import ArchonError, InvalidArgument, UnknownRole
 from archon.security.authenticator import Caller
 from archon.types.run import Run
 from archon_services.gateway.a2a.a2a_errors import refuse
-from archon_services.gateway.agents import AgentDirectory, MeshAgent
 from archon_services.gateway.a2a.cards import CardPlace, card_of
 from archon_services.gateway.a2a.events import TaskEvent
 from archon_services.gateway.a2a.history import history_of
@@ -40,6 +39,7 @@ from archon_services.gateway.a2a.signing import CardKey
 from archon_services.gateway.a2a.submission import check, respond, submit
 from archon_services.gateway.a2a.tasks import AGENT, goal_message, task_of
 from archon_services.gateway.a2a.webhook import Webhooks
+from archon_services.gateway.agents import AgentDirectory, MeshAgent
 
 WAIT: Final = 600.0
 """Seconds for which a call waits for a task; then it returns the task as it is."""

@@ -24,7 +24,6 @@ from starlette.types import Scope
 from archon.errors import NotFound
 from archon.loopback import with_port
 from archon.security.authenticator import Caller
-from archon_services.gateway.agents import AgentDirectory
 from archon_services.gateway.a2a.cards import CardPlace, card_of
 from archon_services.gateway.a2a.grpc_server import serve_grpc
 from archon_services.gateway.a2a.handler import MeshRequestHandler, PushParts
@@ -34,6 +33,7 @@ from archon_services.gateway.a2a.push_store import PushStore
 from archon_services.gateway.a2a.requests import Admission, GrpcCalls, HttpCalls
 from archon_services.gateway.a2a.signing import JWKS_PATH, CardKey
 from archon_services.gateway.a2a.webhook import Webhooks
+from archon_services.gateway.agents import AgentDirectory
 from archon_services.gateway.room import Gateway
 
 _OF_CALLERS: Final = ("utils.error_handlers", "utils.version_validator", "server.routes.jsonrpc_dispatcher")

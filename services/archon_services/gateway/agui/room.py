@@ -14,7 +14,14 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from archon.errors import ArchonError, FailedPrecondition, InterruptsPending, InvalidArgument, UnknownInterrupt, UnknownRole
+from archon.errors import (
+    ArchonError,
+    FailedPrecondition,
+    InterruptsPending,
+    InvalidArgument,
+    UnknownInterrupt,
+    UnknownRole,
+)
 from archon.registry import RegistryClient
 from archon.wire import JSON_TYPE
 from archon_services.gateway.agents import AgentDirectory, MeshAgent
@@ -82,7 +89,9 @@ class RunRoute:
             async with asyncio.timeout(CANCEL_WITHIN):
                 await self._callers.runs.cancel(run_id, "the front end has closed the stream")
         except (ArchonError, TimeoutError) as error:
-            _log.warning("run %s of a front end that has gone is not cancelled: %s", run_id, error, extra={"run_id": run_id})
+            _log.warning(
+                "run %s of a front end that has gone is not cancelled: %s", run_id, error, extra={"run_id": run_id}
+            )
 
     async def close(self) -> None:
         """Waits for cancellations in progress."""

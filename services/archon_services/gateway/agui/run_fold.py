@@ -207,6 +207,7 @@ class RunFold:
                 out += self._calls.activity(task.task_id, speech, message.tool_event)
             case "result" if task.state is TaskState.COMPLETED:
                 out += self._begin(task)
+                out += self._calls.close(task.task_id, unfinished=True)
                 out += speech.answer(to_parts(message.result.output))
                 if speech.owner is None:
                     self._answered.add(task.task_id)

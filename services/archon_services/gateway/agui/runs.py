@@ -13,7 +13,6 @@ from archon.errors import (
     InterruptsPending,
     RequestIdReused,
     UnknownInterrupt,
-    UnknownRole,
     UnknownRun,
 )
 from archon.submission import RunOptions
@@ -88,10 +87,8 @@ class AgentRuns:
 
     async def _submitted(self, source: RunAgentInput) -> RunPart:
         agent = await self._directory.find(self._agent, self._tenant)
-        if agent is None:
-            role = self._agent[:100]
-            raise UnknownRole(f"no instance of the role {role!r} is live", metadata={"role": role})
-        wish = wish_of(source, self._agent, with_history=not agent.stateful)
+        has_history = agent is not None and agent.stateful  # a role that the directory has not seen yet: as stateless
+        wish = wish_of(source, self._agent, with_history=not has_history)
         roles: Sequence[str] = [self._agent]
         strategy = "agent"
         if not self._agent:

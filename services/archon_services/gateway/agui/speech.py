@@ -79,9 +79,7 @@ class Speech:
             self._thinking = self._transcript.id_of("thinking", uuid.uuid4().hex[:16])
             out += [
                 ReasoningStartEvent(message_id=self._thinking, subagent_run_id=self.owner),
-                ReasoningMessageStartEvent(
-                    message_id=self._thinking, role="reasoning", subagent_run_id=self.owner
-                ),
+                ReasoningMessageStartEvent(message_id=self._thinking, role="reasoning", subagent_run_id=self.owner),
             ]
         out.append(ReasoningMessageContentEvent(message_id=self._thinking, delta=text, subagent_run_id=self.owner))
         return out

@@ -149,4 +149,3 @@ class ToolCalls:
             subagent_run_id=call.owner,
             metadata=metadata,
         )
-

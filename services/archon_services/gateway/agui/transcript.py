@@ -55,7 +55,9 @@ class Transcript:
             for message_id in message_ids
             for call in getattr(self._own.get(message_id), "tool_calls", None) or ()
         }
-        results = [key for key, each in self._own.items() if isinstance(each, ToolMessage) and each.tool_call_id in calls]
+        results = [
+            key for key, each in self._own.items() if isinstance(each, ToolMessage) and each.tool_call_id in calls
+        ]
         dropped = [self._own.pop(key, None) for key in [*message_ids, *results]]
         return any(message is not None for message in dropped)
 

@@ -202,7 +202,7 @@ const (
 	ErrorReason_ERROR_REASON_UNKNOWN_INTERRUPT ErrorReason = 90
 	// The thread waits for answers that the input does not have; metadata["run_id"] is the run that asks.
 	ErrorReason_ERROR_REASON_INTERRUPTS_PENDING ErrorReason = 91
-	// The agent takes no tools of front ends, or not these.
+	// Agents of a mesh take no tools of front ends.
 	ErrorReason_ERROR_REASON_FRONT_END_TOOLS_REFUSED ErrorReason = 92
 )
 

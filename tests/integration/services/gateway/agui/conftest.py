@@ -27,9 +27,7 @@ async def studio(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stud
     painter = Painter()
     with pytest.MonkeyPatch.context() as monkeypatch:
         async with (
-            gateway_mesh(
-                Path(tmp_path_factory.mktemp("agui")), monkeypatch, requests_per_second=10_000.0
-            ) as mesh,
+            gateway_mesh(Path(tmp_path_factory.mktemp("agui")), monkeypatch, requests_per_second=10_000.0) as mesh,
             painter.server(mesh),
         ):
             yield Studio(mesh, painter)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from archon.principal import Kind, Principal
 from tests.fixtures.agui_mesh import follow_up, front_end, input_of, resume, user
 from tests.fixtures.http_gateway import OPERATOR, ORCHESTRATOR, VIEWER
 from tests.integration.services.gateway.agui.conftest import Studio

@@ -12,7 +12,6 @@ import pytest
 
 from tests.fixtures.agui_mesh import Painter, front_end, input_of, speak_when_watched, user
 from tests.fixtures.http_gateway import OPERATOR, ORCHESTRATOR, STRANGER, VIEWER
-from tests.fixtures.waiting import eventually
 from tests.integration.services.gateway.agui.conftest import Studio
 
 
@@ -102,8 +101,14 @@ async def test_a_failure_closes_what_is_open_and_is_the_last_event(studio: Studi
 async def test_images_files_context_and_props_reach_the_agent(studio: Studio) -> None:
     content = [
         {"type": "text", "text": "see"},
-        {"type": "image", "source": {"type": "data", "value": base64.b64encode(b"x").decode(), "mimeType": "image/png"}},
-        {"type": "document", "source": {"type": "url", "value": "https://example.com/a.pdf", "mimeType": "application/pdf"}},
+        {
+            "type": "image",
+            "source": {"type": "data", "value": base64.b64encode(b"x").decode(), "mimeType": "image/png"},
+        },
+        {
+            "type": "document",
+            "source": {"type": "url", "value": "https://example.com/a.pdf", "mimeType": "application/pdf"},
+        },
         {"type": "binary", "mimeType": "audio/wav", "data": base64.b64encode(b"y").decode(), "filename": "b.wav"},
         {"type": "text", "text": "\nparts are these"},
     ]
@@ -220,15 +225,23 @@ async def test_an_invalid_input_is_refused_with_its_field(studio: Studio, change
 
 async def test_callers_are_held_to_their_rights(studio: Studio) -> None:
     source = input_of(user("paint"))
-    async with studio.mesh.http(None) as nobody, studio.mesh.http(VIEWER) as viewer, studio.mesh.http(STRANGER) as other:
+    async with (
+        studio.mesh.http(None) as nobody,
+        studio.mesh.http(VIEWER) as viewer,
+        studio.mesh.http(STRANGER) as other,
+    ):
         assert (await nobody.post("/agui/painter", json=source)).status_code == 401
         assert (await viewer.post("/agui/painter", json=source)).status_code == 403
         assert (await other.post("/agui/painter", json=source)).status_code == 404  # the role is of another tenant
-        assert (await viewer.post("/agui/absent", json=source)).status_code == 404
     async with studio.mesh.http(OPERATOR) as http:
         text = json.dumps(source)
-        assert (await http.post("/agui/painter", content=text, headers={"content-type": "text/plain"})).status_code == 400
-        assert (await http.post("/agui/painter", content="[" * 100_000, headers={"content-type": "application/json"})).status_code == 400
+        assert (await http.post("/agui/absent", json=source)).status_code == 404
+        assert (
+            await http.post("/agui/painter", content=text, headers={"content-type": "text/plain"})
+        ).status_code == 400
+        assert (
+            await http.post("/agui/painter", content="[" * 100_000, headers={"content-type": "application/json"})
+        ).status_code == 400
 
 
 async def test_the_capabilities_of_an_agent_are_described(studio: Studio) -> None:

@@ -209,7 +209,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_INTERRUPTS_PENDING: _ErrorReason.ValueType  # 91
     """The thread waits for answers that the input does not have; metadata["run_id"] is the run that asks."""
     ERROR_REASON_FRONT_END_TOOLS_REFUSED: _ErrorReason.ValueType  # 92
-    """The agent takes no tools of front ends, or not these."""
+    """Agents of a mesh take no tools of front ends."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -399,7 +399,7 @@ ERROR_REASON_UNKNOWN_INTERRUPT: ErrorReason.ValueType  # 90
 ERROR_REASON_INTERRUPTS_PENDING: ErrorReason.ValueType  # 91
 """The thread waits for answers that the input does not have; metadata["run_id"] is the run that asks."""
 ERROR_REASON_FRONT_END_TOOLS_REFUSED: ErrorReason.ValueType  # 92
-"""The agent takes no tools of front ends, or not these."""
+"""Agents of a mesh take no tools of front ends."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

@@ -736,7 +736,7 @@ export enum ErrorReason {
   INTERRUPTS_PENDING = 91,
 
   /**
-   * The agent takes no tools of front ends, or not these.
+   * Agents of a mesh take no tools of front ends.
    *
    * @generated from enum value: ERROR_REASON_FRONT_END_TOOLS_REFUSED = 92;
    */

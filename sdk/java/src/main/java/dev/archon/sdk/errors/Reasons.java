@@ -259,7 +259,7 @@ public final class Reasons {
   /** The thread waits for answers that the input does not have; metadata["run_id"] is the run that asks. */
   public static final String INTERRUPTS_PENDING = "INTERRUPTS_PENDING";
 
-  /** The agent takes no tools of front ends, or not these. */
+  /** Agents of a mesh take no tools of front ends. */
   public static final String FRONT_END_TOOLS_REFUSED = "FRONT_END_TOOLS_REFUSED";
 
   private static final Map<String, FailureKind> KINDS = new LinkedHashMap<>();
