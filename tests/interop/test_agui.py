@@ -91,7 +91,7 @@ async def test_tool_calls_thinking_and_images_are_messages(mesh: tuple[GatewayMe
     async with probe(mesh[0]) as front_end:
         tool = await front_end.run(text="tool use")
         image = await front_end.run(text="image please")
-    assert [message["role"] for message in tool["messages"]][0] == "user"
+    assert tool["messages"][0]["role"] == "user"
     calls = [call for message in tool["messages"] for call in message.get("toolCalls", ())]
     results = [message for message in tool["messages"] if message["role"] == "tool"]
     assert len({call["id"] for call in calls}) == len(calls) == len(results)

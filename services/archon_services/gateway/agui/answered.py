@@ -52,8 +52,8 @@ async def read_answered(client: Client, run: Run, input_ids: Collection[str]) ->
 
 
 def check_same(answered: Answered, answer: AnswerGiven, run: Run) -> None:
-    """Raises FailedPrecondition unless an answer is the one that the question has. A secret is encrypted anew each time:
-    any answer to it counts as the same."""
+    """Raises FailedPrecondition unless an answer is the one that the question has. A secret is encrypted anew each
+    time: any answer to it counts as the same."""
     given = answered.given
     if answer.abandons or given is None:
         if answer.abandons and run.state.value == "canceled":

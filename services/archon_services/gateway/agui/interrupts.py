@@ -74,11 +74,14 @@ def interrupts_of(
     ]
 
 
-def tool_of(question: RunQuestion) -> str:
-    """Returns the tool whose call an approval is about; empty if it is about something else."""
+def tool_of(question: RunQuestion) -> tuple[str, str]:
+    """Returns the tool whose call an approval is about, and the arguments as JSON; empty if it is about something
+    else."""
     subject = json_object(question.subject_json) or {}
-    tool = subject.get("tool")
-    return tool if question.is_approval and isinstance(tool, str) else ""
+    tool, arguments = subject.get("tool"), subject.get("arguments")
+    if not question.is_approval or not isinstance(tool, str):
+        return "", ""
+    return tool, json.dumps(arguments if isinstance(arguments, dict) else {}, ensure_ascii=False)
 
 
 def _reason(question: RunQuestion, call: str | None) -> str:
@@ -101,7 +104,7 @@ def _schema(question: RunQuestion) -> dict[str, Any]:
         "properties": {
             "approved": {"type": "boolean"},
             "reason": {"type": "string"},
-            "editedArgs": edited if tool_of(question) or schema is None else schema,
+            "editedArgs": edited if tool_of(question)[0] or schema is None else schema,
         },
         "required": ["approved"],
     }
@@ -174,7 +177,7 @@ def _decided(question: RunQuestion, payload: Any) -> AnswerGiven:
 
 
 def _part(value: Any, *, has_schema: bool) -> Part:
-    """Returns an answer as a part. A text that would read as another JSON value is sent as JSON if a schema judges it."""
+    """Returns an answer as a part. A text that would read as another JSON value is JSON if a schema judges it."""
     if isinstance(value, str) and not (has_schema and not isinstance(json_or(value, ""), str)):
         return Part(text=value)
     return json_part(json.dumps(value, ensure_ascii=False))

@@ -105,8 +105,10 @@ class RunFold:
     @property
     def asks(self) -> bool:
         """Whether people are asked, as of the newest event; questions that had been closed when the stream began do not
-        count."""
-        return bool(self.view.questions) and not self.view.ended and self.view.last_seq >= self._run.last_seq
+        count, nor those whose answers it gives."""
+        if self.view.ended or self.view.last_seq < self._run.last_seq:
+            return False
+        return any(question.input_id not in self._resumed for question in self.view.questions)
 
     @property
     def is_idle(self) -> bool:
@@ -117,7 +119,10 @@ class RunFold:
     def interrupted(self, questions: Sequence[RunQuestion]) -> list[BaseEvent]:
         """Returns the events with which the AG-UI run ends because people are asked."""
         out = self._reach_now()
-        calls = {question.input_id: self._call_of(question) for question in questions}
+        calls: dict[str, str | None] = {}
+        for question in questions:
+            calls[question.input_id], made = self._call_of(question)
+            out += made
         owners = {task.task_id: self._steps.owner_of(self.view, task) for task in self.view.tasks.values()}
         interrupts = interrupts_of(questions, owners=owners, calls=calls)
         asked: dict[str, list[str]] = {}
@@ -222,7 +227,7 @@ class RunFold:
 
     def _end_attempt(self, task: TaskView, speech: Speech) -> list[BaseEvent]:
         assert task.attempt is not None
-        out = self._calls.close(task.task_id, unfinished=task.state is not TaskState.INPUT_REQUIRED)
+        out = self._calls.close(task.task_id, unfinished=task.attempt.outcome is not Outcome.ASKED)
         closed, removed = speech.close(in_vain=task.attempt.outcome in _IN_VAIN)
         return [*out, *closed, *([self._transcript.snapshot()] if removed else [])]
 
@@ -234,9 +239,16 @@ class RunFold:
             out += speech.close()[0]
         return out
 
-    def _call_of(self, question: RunQuestion) -> str | None:
-        name = tool_of(question)
-        return self._calls.pending(question.task_id, name) if name else None
+    def _call_of(self, question: RunQuestion) -> tuple[str | None, list[BaseEvent]]:
+        """Returns the tool call that an approval is about, and the events that show it unless it is shown."""
+        name, arguments = tool_of(question)
+        speech = self._speech.get(question.task_id)
+        if not name or speech is None:
+            return None, []
+        out: list[BaseEvent] = []
+        if self._calls.pending(question.task_id, name) is None:
+            out = self._calls.propose(question.task_id, speech, question.input_id, name, arguments)
+        return self._calls.pending(question.task_id, name), out
 
     def _finished(self, outcome: Any, result: Any = None) -> RunFinishedEvent:
         return RunFinishedEvent(

@@ -34,16 +34,20 @@ MAX_RUNS = 20
 @dataclass(frozen=True, slots=True)
 class RunPart:
     """The part of a run of the mesh that is an AG-UI run: all of it, or what follows the answers to the questions
-    `resumed`. With `ends_with_stream` the run is cancelled if the front end closes the stream."""
+    `resumed`. With `ends_with_stream` the run is cancelled if the front end closes the stream.
+
+    `answers` are to be given once the run is watched: whatever comes right after them is then heard.
+    """
 
     run: Run
     resumed: frozenset[str] = frozenset()
+    answers: Sequence[AnswerGiven] = ()
     ends_with_stream: bool = False
 
 
 class AgentRuns:
-    """Finds, submits and resumes the runs of one agent for the caller that is being served. `agent` is a role; empty for
-    the mesh itself."""
+    """Finds, submits and resumes the runs of one agent for the caller that is being served. `agent` is a role; empty
+    for the mesh itself."""
 
     def __init__(self, client: Client, directory: AgentDirectory, agent: str, tenant: str) -> None:
         self._client, self._directory = client, directory
@@ -121,9 +125,7 @@ class AgentRuns:
                 check_same(known, answer_to(known.question, entry), run)
             else:
                 answers.append(answer_to(questions[interrupt.input_id], entry))
-        for answer in answers:
-            await self._answer(run, answer)
-        return RunPart(await self._client.get(run.run_id), named, ends_with_stream(source))
+        return RunPart(run, named, answers, ends_with_stream(source))
 
     async def _interrupted(self, thread_id: str, interrupts: Sequence[InterruptId]) -> Run:
         run_ids = {each.run_id for each in interrupts}
@@ -150,12 +152,6 @@ class AgentRuns:
                 metadata={"run_id": run.run_id},
             )
 
-    async def _answer(self, run: Run, answer: AnswerGiven) -> None:
-        if answer.abandons:
-            await self._client.cancel(run.run_id, "the user of a front end has cancelled a question")
-        else:
-            await self._client.respond(run.run_id, answer.input_id, answer.parts, decision=answer.decision)
-
     def _is_own(self, run: Run) -> bool:
         return run.metadata.get(AGENT) == (self._agent or MESH)
 
@@ -164,3 +160,12 @@ class AgentRuns:
         known = {part.metadata.get(MESSAGE_ID) for part in run.goal}
         users = [message.id for message in history_of(source) if message.role == "user"]
         return bool(users) and users[-1] not in known
+
+
+async def give(client: Client, run: Run, answers: Sequence[AnswerGiven]) -> None:
+    """Answers questions of a run, or cancels it. Raises the errors of `Client.respond` and `Client.cancel`."""
+    for answer in answers:
+        if answer.abandons:
+            await client.cancel(run.run_id, "the user of a front end has cancelled a question")
+        else:
+            await client.respond(run.run_id, answer.input_id, answer.parts, decision=answer.decision)

@@ -14,8 +14,9 @@ from archon import status
 from archon.client import Client
 from archon.errors import ArchonError, Unavailable
 from archon.types.run_event import RunEvent
+from archon.types.run_question import RunQuestion
 from archon_services.gateway.agui.run_fold import RunFold
-from archon_services.gateway.agui.runs import RunPart
+from archon_services.gateway.agui.runs import RunPart, give
 from archon_services.gateway.events.frames import FIRST, HEARTBEAT
 
 SILENCE: Final = 15.0
@@ -43,12 +44,13 @@ def error_frame(error: ArchonError) -> bytes:
 
 
 class RunStream:
-    """The stream of the front end that sent `source`, about `part` of a run. It ends at once when `stop` is set; the run
-    goes on. Events up to the number `after` are left out."""
+    """The stream of the front end that sent `source`, about `part` of a run. It ends at once when `stop` is set; the
+    run goes on. Events up to the number `after` are left out."""
 
     def __init__(self, client: Client, source: RunAgentInput, part: RunPart, stop: asyncio.Event, after: int) -> None:
-        self._client, self._run, self._stop = client, part.run, stop
+        self._client, self._part, self._run, self._stop = client, part, part.run, stop
         self._fold = RunFold(source, part.run, resumed=part.resumed, after=after)
+        self._questions: list[RunQuestion] = []
         self.complete = False
         """Whether the stream has come to its end, and not the front end closed it."""
 
@@ -66,21 +68,24 @@ class RunStream:
 
     async def _rest(self) -> AsyncGenerator[bytes, None]:
         async with aclosing(self._client.watch(self._run.run_id)) as events, aclosing(self._paced(events)) as paced:
+            is_answered = not self._part.answers
             async for event in paced:
+                if not is_answered:  # the run is watched now
+                    is_answered = True
+                    await give(self._client, self._run, self._part.answers)
                 if event is None:
                     yield HEARTBEAT
                     continue
                 if made := self._fold.apply(event):
                     yield frames(made, event.seq)
-        if not self._fold.view.ended:
+        if self._questions:
+            yield frames(self._fold.interrupted(self._questions), self._fold.view.last_seq)
+        else:
             run = await self._client.get(self._run.run_id)
-            yield frames(self._fold.interrupted(run.questions), self._fold.view.last_seq)
-            return
-        run = await self._client.get(self._run.run_id)
-        yield frames(self._fold.ended(run.answers), self._fold.view.last_seq)
+            yield frames(self._fold.ended(run.answers), self._fold.view.last_seq)
 
     async def _paced(self, events: AsyncGenerator[RunEvent, None]) -> AsyncGenerator[RunEvent | None, None]:
-        """Yields the events until people are asked and nothing else goes on, or for SETTLE seconds after they were; None
+        """Yields the events until people are asked and nothing else goes on, or SETTLE seconds after they were; None
         after SILENCE seconds without one. Raises Unavailable once the gateway stops."""
         loop = asyncio.get_running_loop()
         stopping = asyncio.create_task(self._stop.wait(), name="stop of a stream")
@@ -115,7 +120,9 @@ class RunStream:
 
     async def _still_asks(self) -> bool:
         """Whether a question is open now, that may have been answered in the meantime."""
-        return bool((await self._client.get(self._run.run_id)).questions)
+        open_now = (await self._client.get(self._run.run_id)).questions
+        self._questions = [question for question in open_now if question.input_id not in self._part.resumed]
+        return bool(self._questions)
 
 
 async def _next(events: AsyncGenerator[RunEvent, None]) -> RunEvent | None:

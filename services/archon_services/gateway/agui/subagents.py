@@ -21,8 +21,8 @@ from archon.types.task_state import TaskState
 
 @dataclass(slots=True)
 class TaskSteps:
-    """A step for each task in progress. A task whose answer is not one of the run's is a sub-agent as well: its id is the
-    id of the task. Front ends before version 1.0 of the protocol know no sub-agents, and steps by their names alone."""
+    """A step for each task in progress. A task whose answer is not one of the run's is a sub-agent as well: its id is
+    the id of the task. Front ends before version 1.0 of the protocol know no sub-agents, and steps by their names."""
 
     modern: bool
     _steps: dict[str, str] = field(default_factory=dict)

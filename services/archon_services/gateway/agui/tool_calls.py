@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from ag_ui.core import (
     BaseEvent,
@@ -21,8 +22,11 @@ from archon.json_text import json_or
 from archon_services.gateway.agui.speech import Speech
 from archon_services.gateway.agui.transcript import Transcript
 
-UNFINISHED = "The call was not finished."
-"""The result of a call whose attempt has ended without it: front ends take a call without a result for one of theirs."""
+UNFINISHED: Final = "The call was not finished."
+"""The result of a call whose attempt ended without one: front ends take a call without a result for one of theirs."""
+
+_PROPOSED: Final = "approval:"
+"""How the id of a call goes on, after the task, that was shown for its approval before the agent had made it."""
 
 
 @dataclass(slots=True)
@@ -78,6 +82,11 @@ class ToolCalls:
                 out.append(self._answer(call, UNFINISHED))
         return out
 
+    def propose(self, task_id: str, speech: Speech, input_id: str, name: str, arguments: str) -> list[BaseEvent]:
+        """Begins a call for which an approval is asked before the agent makes it."""
+        call, out = self._begin(f"{task_id}/{_PROPOSED}{input_id}", name, speech)
+        return [*out, *self._end(call, arguments)]
+
     def pending(self, task_id: str, name: str) -> str | None:
         """Returns the id of the newest call of a tool by a task that has no result; None without one."""
         calls = [
@@ -95,25 +104,28 @@ class ToolCalls:
 
     def _current(self, task_id: str, call_id: str, name: str, speech: Speech) -> tuple[_Call, list[BaseEvent]]:
         """Returns a call without a result, and the events that begin it if it is new."""
-        found = self._find(task_id, call_id)
+        found = self._find(task_id, call_id) or self._proposed(task_id, name)
         if found is not None and not found.answered:
             return found, []
         base = f"{task_id}/{call_id}"
         number = 1 + sum(1 for known in self._calls if known == base or known.startswith(f"{base}#"))
+        return self._begin(base if number == 1 else f"{base}#{number}", name, speech)
+
+    def _proposed(self, task_id: str, name: str) -> _Call | None:
+        """Returns a call that was shown for its approval, and is made now."""
+        prefix = f"{task_id}/{_PROPOSED}"
+        calls = (call for call in self._calls.values() if call.full_id.startswith(prefix) and call.name == name)
+        return next((call for call in calls if not call.answered), None)
+
+    def _begin(self, full_id: str, name: str, speech: Speech) -> tuple[_Call, list[BaseEvent]]:
         out = [*speech.end_thinking(), *speech.end_text()]
         parent = speech.parent()
-        call = _Call(base if number == 1 else f"{base}#{number}", name, parent_id=parent.id, owner=speech.owner)
-        self._calls[call.full_id] = call
-        out.append(
-            ToolCallStartEvent(
-                tool_call_id=call.full_id,
-                tool_call_name=name,
-                parent_message_id=parent.id,
-                subagent_run_id=speech.owner,
-            )
+        call = self._calls[full_id] = _Call(full_id, name, parent_id=parent.id, owner=speech.owner)
+        self.transcript.add_call(parent, full_id, name, "")
+        start = ToolCallStartEvent(
+            tool_call_id=full_id, tool_call_name=name, parent_message_id=parent.id, subagent_run_id=speech.owner
         )
-        self.transcript.add_call(parent, call.full_id, name, "")
-        return call, out
+        return call, [*out, start]
 
     def _end(self, call: _Call, arguments: str) -> list[BaseEvent]:
         if call.ended:

@@ -110,8 +110,8 @@ async def test_only_an_approver_may_answer(studio: Studio) -> None:
     source = input_of(user("ask for it"))
     async with front_end(studio.mesh, OPERATOR) as ui, front_end(studio.mesh, VIEWER) as viewer:
         [interrupt] = (await ui.run(source)).interrupts
-        answer = await viewer.http.post("/agui/painter", json=follow_up(source, resume=resume([interrupt], "red")))
-        assert answer.status_code == 403
+        answer = await viewer.run(follow_up(source, resume=resume([interrupt], "red")))
+        assert answer.outcome == "PERMISSION_DENIED"
 
 
 async def test_an_answer_elsewhere_lets_the_run_go_on(studio: Studio) -> None:
