@@ -251,3 +251,16 @@ async def test_the_capabilities_of_an_agent_are_described(studio: Studio) -> Non
     assert (role["identity"]["name"], role["identity"]["description"]) == ("painter", "Paints")
     assert role["humanInTheLoop"]["interrupts"] and role["transport"]["resumable"]
     assert {"name": "painter", "description": "Paints"} in mesh["multiAgent"]["subagents"]
+
+
+async def test_a_gateway_that_stops_leaves_the_run_to_another(studio: Studio, live: Painter) -> None:
+    source = input_of(user("wait please"), forwardedProps={"dev.archon/cancel-on-disconnect": True})
+    async with front_end(studio.mesh, OPERATOR) as ui, ui.open(source) as stream:
+        await stream.until("STEP_STARTED")
+        await studio.mesh.gateway.stop()
+        await stream.rest()
+    await studio.mesh.gateway.start()
+    assert (stream.last["type"], stream.outcome) == ("RUN_ERROR", "UNAVAILABLE")
+    live.released.set()
+    async with front_end(studio.mesh, OPERATOR) as ui:
+        assert (await ui.run(source)).texts == ["released"]
