@@ -98,7 +98,7 @@ class AgentRuns:
         if not self._agent:
             chosen = await self._client.choose_strategy(wish.goal)
             roles, strategy = chosen.roles, chosen.strategy
-        options = RunOptions(**{**wish.options, "roles": list(roles), "strategy": strategy})  # type: ignore[typeddict-item]
+        options = RunOptions(**{**wish.options, "roles": list(roles), "strategy": strategy})
         try:
             run = (await self._client.submit(wish.goal, **options)).run
         except RequestIdReused as error:
