@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from archon import context
@@ -24,8 +24,7 @@ CALL_TIMEOUT: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class MeshAgent:
-    """An agent. `name` is the role; empty for the mesh itself, which has its `roles`. `tags` are those of the role's
-    registration."""
+    """An agent. `name` is the role; empty for the mesh itself, which has its `roles`."""
 
     name: str
     description: str = ""
@@ -36,7 +35,6 @@ class MeshAgent:
     roles: Sequence[MeshAgent] = ()
     stateful: bool = False
     """Whether the role keeps the conversation of each session."""
-    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 class AgentDirectory:
@@ -87,7 +85,6 @@ def _by_role(instances: Iterable[Registration]) -> Mapping[str, MeshAgent]:
             tuple(tool.name for tool in each.tools),
             each.output_schema_json,
             stateful=each.stateful,
-            tags=dict(each.tags),
         )
         for role, each in roles.items()
     }

@@ -79,7 +79,7 @@ def request_id_of(source: RunAgentInput, agent: str) -> str:
 
 
 def ends_with_stream(source: RunAgentInput) -> bool:
-    """Whether the run is to be cancelled if the front end closes the stream."""
+    """Whether the run is cancelled if the front end closes the stream."""
     return _props(source).get(CANCEL) is True
 
 

@@ -46,7 +46,7 @@ class LateRoutes:
         return await (await self._routes())[1].stop(request)
 
     async def close(self) -> None:
-        """Waits for what requests have left to do."""
+        """Waits for cancellations in progress."""
         if self._made is not None:
             await self._made[0].close()
 

@@ -94,7 +94,7 @@ class RunRoute:
 
 
 class AgentRoutes:
-    """Says what an agent can do, and stops the runs of a thread."""
+    """Describes an agent, and stops the runs of a thread."""
 
     def __init__(self, callers: Callers, directory: AgentDirectory) -> None:
         self._callers, self._directory = callers, directory

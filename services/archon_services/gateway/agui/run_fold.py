@@ -44,14 +44,14 @@ CUSTOM: Final = frozenset(
 )
 """Events of runs that AG-UI has no type for: custom events with the name `archon.KIND`."""
 
-_IN_VAIN: Final = frozenset((Outcome.LOST, Outcome.RETRIED, Outcome.REJECTED, Outcome.GIVEN_BACK))
+_LOST: Final = frozenset((Outcome.LOST, Outcome.RETRIED, Outcome.REJECTED, Outcome.GIVEN_BACK))
 """Outcomes of an attempt after which another one begins anew: its messages are withdrawn."""
 
 
 class RunFold:
     """Turns the events of a run, from the first one on, into events for the front end that sent `source`.
 
-    `resumed` are the questions that it has answered: what was before their answers belongs to an earlier AG-UI run.
+    `resumed` are the questions that it has answered: events before their answers belong to an earlier AG-UI run.
     Events up to the number `after` are known to the front end, which gets the messages and the state as of them.
     """
 
@@ -112,7 +112,7 @@ class RunFold:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing goes on but what waits for people."""
+        """Whether all tasks that have not ended wait, for people or for each other."""
         waits = (self.view.waiting_for(task) for task in self.view.tasks.values() if not task.final)
         return all(wait is not None and wait.kind is not WaitKind.INSTANCE for wait in waits)
 
@@ -228,7 +228,7 @@ class RunFold:
     def _end_attempt(self, task: TaskView, speech: Speech) -> list[BaseEvent]:
         assert task.attempt is not None
         out = self._calls.close(task.task_id, unfinished=task.attempt.outcome is not Outcome.ASKED)
-        closed, removed = speech.close(in_vain=task.attempt.outcome in _IN_VAIN)
+        closed, removed = speech.close(is_lost=task.attempt.outcome in _LOST)
         return [*out, *closed, *([self._transcript.snapshot()] if removed else [])]
 
     def _close(self, *, unfinished: bool) -> list[BaseEvent]:

@@ -33,10 +33,10 @@ MAX_RUNS = 20
 
 @dataclass(frozen=True, slots=True)
 class RunPart:
-    """The part of a run of the mesh that is an AG-UI run: all of it, or what follows the answers to the questions
+    """The part of a run of the mesh that is an AG-UI run: all of it, or the events after the answers to the questions
     `resumed`. With `ends_with_stream` the run is cancelled if the front end closes the stream.
 
-    `answers` are to be given once the run is watched: whatever comes right after them is then heard.
+    `answers` are given once the run is watched, so that no event after them is missed.
     """
 
     run: Run

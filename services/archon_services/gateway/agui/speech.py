@@ -109,11 +109,11 @@ class Speech:
         message, self._open, self._space = self._open, None, ""
         return [TextMessageEndEvent(message_id=message.id, subagent_run_id=self.owner)]
 
-    def close(self, *, in_vain: bool = False) -> tuple[list[BaseEvent], bool]:
-        """Ends what is in progress, with the attempt. If that was in vain, removes its messages from the transcript.
+    def close(self, *, is_lost: bool = False) -> tuple[list[BaseEvent], bool]:
+        """Ends the text and the thinking, with the attempt. If it is lost, removes its messages from the transcript.
         Returns the events, and whether messages were removed."""
         out = [*self.end_thinking(), *self.end_text()]
-        return out, in_vain and self._transcript.drop(self._of_attempt)
+        return out, is_lost and self._transcript.drop(self._of_attempt)
 
     def answer(self, parts: Sequence[Part]) -> list[BaseEvent]:
         """Returns the events of the answer, as far as its text has not come in pieces."""

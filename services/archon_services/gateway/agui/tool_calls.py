@@ -57,8 +57,8 @@ class ToolCalls:
                 known.answered = True
 
     def arguments(self, task_id: str, speech: Speech, piece: run_pb2.ToolArgumentsDelta) -> list[BaseEvent]:
-        """Begins a call whose arguments a model writes. They come as a whole: pieces may be lost, and what remained
-        would be no JSON."""
+        """Begins a call whose arguments a model writes. They come as a whole: pieces may be lost, and the rest would be
+        no JSON."""
         _, out = self._current(task_id, piece.call_id, piece.tool_name, speech)
         return out
 

@@ -206,7 +206,7 @@ async def test_a_thread_is_stopped(studio: Studio, live: Painter) -> None:
     [
         ({"threadId": ""}, "threadId"),
         ({"runId": "x" * 300}, "runId"),
-        ({"messages": [{"id": "1", "role": "nobody", "content": "x"}]}, "messages"),
+        ({"messages": [{"id": "1", "role": "stranger", "content": "x"}]}, "messages"),
         ({"messages": []}, "no new message"),
         ({"messages": [user("x"), {"id": "a", "role": "assistant", "content": "y"}]}, "no new message"),
         ({"messages": [{"id": "1", "role": "user", "content": [{"type": "image", "source": {"type": "data", "value": "?", "mimeType": "image/png"}}]}]}, "base64"),
@@ -226,11 +226,11 @@ async def test_an_invalid_input_is_refused_with_its_field(studio: Studio, change
 async def test_callers_are_held_to_their_rights(studio: Studio) -> None:
     source = input_of(user("paint"))
     async with (
-        studio.mesh.http(None) as nobody,
+        studio.mesh.http(None) as guest,
         studio.mesh.http(VIEWER) as viewer,
         studio.mesh.http(STRANGER) as other,
     ):
-        assert (await nobody.post("/agui/painter", json=source)).status_code == 401
+        assert (await guest.post("/agui/painter", json=source)).status_code == 401
         assert (await viewer.post("/agui/painter", json=source)).status_code == 403
         assert (await other.post("/agui/painter", json=source)).status_code == 404  # the role is of another tenant
     async with studio.mesh.http(OPERATOR) as http:
