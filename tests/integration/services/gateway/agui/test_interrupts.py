@@ -42,7 +42,15 @@ async def test_a_thread_with_a_question_takes_nothing_else(studio: Studio) -> No
         assert (await ui.run(news)).texts[0].endswith("paint")  # the run with the question has ended
 
 
-@pytest.mark.parametrize("interrupt", ["nonsense", "run/1/question", "{run}/1/other", ""])
+@pytest.mark.parametrize(
+    "interrupt",
+    [
+        "nonsense",
+        "{run}/1/other",
+        pytest.param("run/1/question", marks=pytest.mark.slow),
+        pytest.param("", marks=pytest.mark.slow),
+    ],
+)
 async def test_an_unknown_interrupt_is_an_error_of_the_run(studio: Studio, interrupt: str) -> None:
     source = input_of(user("ask for it"))
     async with front_end(studio.mesh, OPERATOR) as ui:
@@ -68,7 +76,7 @@ async def test_a_form_is_checked_against_its_schema(studio: Studio) -> None:
     ("payload", "answer"),
     [
         ({"approved": True}, "decided: approve"),
-        (True, "decided: approve"),
+        pytest.param(True, "decided: approve", marks=pytest.mark.slow),
         ({"approved": False, "reason": "too much"}, "decided: reject too much"),
         ({"approved": True, "editedArgs": {"euros": 4}}, 'decided: modify {"euros": 4}'),
     ],
