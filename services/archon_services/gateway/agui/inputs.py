@@ -36,6 +36,11 @@ def read_input(body: bytes) -> RunAgentInput:
         raise InvalidArgument("the body of the request is not JSON") from None
     if not isinstance(data, dict):
         raise InvalidArgument("the body of the request is no JSON object")
+    if b"\\ud" in body.lower():  # half of a pair of surrogates is no text, and no answer could hold it
+        try:
+            json.dumps(data, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise InvalidArgument("the body of the request is not valid Unicode") from None
     for message in _objects(data.get("messages")):
         message["content"] = [_modern(part) for part in _list(message["content"])] or message["content"]
     try:

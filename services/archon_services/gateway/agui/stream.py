@@ -90,26 +90,26 @@ class RunStream:
         loop = asyncio.get_running_loop()
         stopping = asyncio.create_task(self._stop.wait(), name="stop of a stream")
         reading: asyncio.Task[RunEvent | None] | None = None
-        settled = 0.0
+        settled, answered = 0.0, False
         try:
             while True:
                 reading = reading or asyncio.create_task(_next(events), name="next event of a run")
                 settled = (settled or loop.time() + SETTLE) if self._fold.asks else 0.0
                 limit = min(SILENCE, max(0.0, settled - loop.time())) if settled else SILENCE
-                if settled and self._fold.is_idle:
+                if settled and self._fold.is_idle and not answered:
                     limit = 0.0
                 await asyncio.wait({reading, stopping}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
                 if stopping.done():
                     raise Unavailable("the HTTP gateway is stopping: send the input again, the run goes on")
                 if reading.done():
-                    event, reading = reading.result(), None
+                    event, reading, answered = reading.result(), None, False
                     if event is None:
                         return
                     yield event
-                elif settled and (self._fold.is_idle or loop.time() >= settled):
+                elif settled and ((self._fold.is_idle and not answered) or loop.time() >= settled):
                     if await self._still_asks():
                         return
-                    settled = 0.0
+                    answered, settled = True, loop.time() + SETTLE  # the event of the answer is still to come
                 else:
                     yield None
         finally:

@@ -121,7 +121,17 @@ def test_a_frame_holds_any_text_in_one_line() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{", b"\xff", b"{" * 5_000, b'{"messages": {}}', b'{"messages": [1, {"content": [1]}]}']
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b"\xff",
+        b"{" * 5_000,
+        b'{"messages": {}}',
+        b'{"threadId": "t", "runId": "r", "messages": [], "state": {"a": "\\uD800"}}',
+        b'{"messages": [1, {"content": [1]}]}',
+    ],
 )
 def test_a_body_that_is_no_input_is_refused(body: bytes) -> None:
     with pytest.raises(InvalidArgument):
