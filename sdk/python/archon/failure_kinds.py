@@ -150,10 +150,13 @@ _REASONS: Final = {
         "RUN_EXPIRED",
         "LEARNED_VERSION_DECIDED",
         "LEARNING_OFF",
+        "INTERRUPTS_PENDING",
+        "FRONT_END_TOOLS_REFUSED",
         "PROTOCOL_MISMATCH",
     ),
     "input.not_found": (
         "LINK_REFUSED",
+        "UNKNOWN_INTERRUPT",
         "NOT_FOUND",
         "UNKNOWN_RUN",
         "UNKNOWN_ROLE",

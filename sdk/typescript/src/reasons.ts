@@ -187,6 +187,12 @@ export const REASONS = {
   CROSS_SITE_REQUEST: { number: 88, code: "PERMISSION_DENIED", kind: "input.permission" },
   /** The link was used before, has expired, was revoked, or never existed. */
   LINK_REFUSED: { number: 89, code: "NOT_FOUND", kind: "input.not_found" },
+  /** No run of the thread has asked with this interrupt. */
+  UNKNOWN_INTERRUPT: { number: 90, code: "NOT_FOUND", kind: "input.not_found" },
+  /** The thread waits for answers that the input does not have; metadata["run_id"] is the run that asks. */
+  INTERRUPTS_PENDING: { number: 91, code: "FAILED_PRECONDITION", kind: "input.invalid" },
+  /** Agents of a mesh take no tools of front ends. */
+  FRONT_END_TOOLS_REFUSED: { number: 92, code: "FAILED_PRECONDITION", kind: "input.invalid" },
 } as const;
 
 /** A reason of the contract. */

@@ -36,6 +36,8 @@ class MeshAgent:
     prompt_template: str = ""
     shared_tools: Sequence[Tool] = ()
     roles: Sequence[MeshAgent] = ()
+    stateful: bool = False
+    """Whether the role keeps the conversation of each session."""
 
 
 class AgentDirectory:
@@ -87,6 +89,7 @@ def _by_role(instances: Iterable[Registration]) -> Mapping[str, MeshAgent]:
             each.output_schema_json,
             each.profile.prompt_template if each.profile is not None else "",
             tuple(tool for tool in each.tools if tool.share is not None),
+            stateful=each.stateful,
         )
         for role, each in roles.items()
     }

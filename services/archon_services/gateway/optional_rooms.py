@@ -34,7 +34,7 @@ SECONDS: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class OptionalRoom:
-    """A room that needs a package.
+    """A room that needs a package, which the `extra` of archon-mesh installs.
 
     `function` is its asynchronous context manager in `module`; paths of the room begin with one of `prefixes`.
     `needless` are modules that the package imports if they are installed, for parts of it that are not used here.
@@ -42,6 +42,7 @@ class OptionalRoom:
     """
 
     name: str
+    extra: str
     package: str
     module: str
     function: str
@@ -59,6 +60,7 @@ class OptionalRoom:
 A2A: Final = OptionalRoom(
     "A2A",
     "a2a",
+    "a2a",
     "archon_services.gateway.a2a.room",
     "a2a_room",
     ("/a2a", "/.well-known/agent-card.json", "/.well-known/jwks.json"),
@@ -69,12 +71,15 @@ A2A: Final = OptionalRoom(
 MCP: Final = OptionalRoom(
     "MCP",
     "mcp",
+    "mcp",
     "archon_services.gateway.mcp.room",
     "mcp_room",
     ("/mcp", "/.well-known/oauth-protected-resource"),
 )
 
-_ROOMS: Final = (A2A, MCP)
+AGUI: Final = OptionalRoom("AG-UI", "agui", "ag_ui", "archon_services.gateway.agui.room", "agui_room", ("/agui",))
+
+_ROOMS: Final = (A2A, MCP, AGUI)
 
 
 def optional_rooms() -> Iterator[Room]:
@@ -83,7 +88,7 @@ def optional_rooms() -> Iterator[Room]:
         if find_spec(room.package) is not None:
             yield later(room)
         else:
-            _log.info("%s is not served: archon-mesh[%s] is not installed", room.name, room.package)
+            _log.info("%s is not served: archon-mesh[%s] is not installed", room.name, room.extra)
 
 
 def later(room: OptionalRoom) -> Room:

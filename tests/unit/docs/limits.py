@@ -135,6 +135,17 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_client_that_does_not_read_holds_up_its_own_stream_alone"],
         ),
         Limit(
+            "Messages, entries of `context`, tools and answers of an AG-UI input; its entries of `forwardedProps`; earlier "
+            "messages that go with a goal, and their characters; tasks in the state of a front end",
+            "{archon_services.gateway.agui.inputs:MAX_MESSAGES}, {archon_services.gateway.agui.inputs:MAX_CONTEXT}, "
+            "{archon_services.gateway.agui.inputs:MAX_TOOLS}, {archon_services.gateway.agui.inputs:MAX_RESUME}; "
+            "{archon_services.gateway.agui.goals:MAX_METADATA}; {archon_services.gateway.agui.goals:MAX_HISTORY}, "
+            "{archon_services.gateway.agui.goals:MAX_HISTORY_TEXT}; "
+            "{archon_services.gateway.agui.task_state_document:MAX_TASKS}",
+            "`INVALID_ARGUMENT`; older ones are left out; tasks that have ended are left out.",
+            ["test_an_invalid_input_is_refused_with_its_field", "test_the_state_holds_a_bounded_number_of_tasks"],
+        ),
+        Limit(
             "Runs of another mesh in progress that a search for orphans looks at; those whose parents it remembers; "
             "attempts there that are shown at once, and per second",
             "{archon.federation.orphans:MAX_LISTED}; {archon.federation.orphans:MAX_KNOWN}; "

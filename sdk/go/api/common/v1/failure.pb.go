@@ -198,6 +198,12 @@ const (
 	ErrorReason_ERROR_REASON_CROSS_SITE_REQUEST ErrorReason = 88
 	// The link was used before, has expired, was revoked, or never existed.
 	ErrorReason_ERROR_REASON_LINK_REFUSED ErrorReason = 89
+	// No run of the thread has asked with this interrupt.
+	ErrorReason_ERROR_REASON_UNKNOWN_INTERRUPT ErrorReason = 90
+	// The thread waits for answers that the input does not have; metadata["run_id"] is the run that asks.
+	ErrorReason_ERROR_REASON_INTERRUPTS_PENDING ErrorReason = 91
+	// Agents of a mesh take no tools of front ends.
+	ErrorReason_ERROR_REASON_FRONT_END_TOOLS_REFUSED ErrorReason = 92
 )
 
 // Enum value maps for ErrorReason.
@@ -285,6 +291,9 @@ var (
 		87: "ERROR_REASON_TOO_MANY_REQUESTS",
 		88: "ERROR_REASON_CROSS_SITE_REQUEST",
 		89: "ERROR_REASON_LINK_REFUSED",
+		90: "ERROR_REASON_UNKNOWN_INTERRUPT",
+		91: "ERROR_REASON_INTERRUPTS_PENDING",
+		92: "ERROR_REASON_FRONT_END_TOOLS_REFUSED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":             0,
@@ -369,6 +378,9 @@ var (
 		"ERROR_REASON_TOO_MANY_REQUESTS":       87,
 		"ERROR_REASON_CROSS_SITE_REQUEST":      88,
 		"ERROR_REASON_LINK_REFUSED":            89,
+		"ERROR_REASON_UNKNOWN_INTERRUPT":       90,
+		"ERROR_REASON_INTERRUPTS_PENDING":      91,
+		"ERROR_REASON_FRONT_END_TOOLS_REFUSED": 92,
 	}
 )
 
@@ -805,7 +817,7 @@ const file_archon_api_common_v1_failure_proto_rawDesc = "" +
 	"\x04kind\x18\v \x01(\tR\x04kind\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\xa5\x15\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\x98\x16\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ERROR_REASON_UNKNOWN\x10\x01\x12!\n" +
@@ -889,7 +901,10 @@ const file_archon_api_common_v1_failure_proto_rawDesc = "" +
 	"\x1eERROR_REASON_CALLS_NOT_RELAYED\x10V\x12\"\n" +
 	"\x1eERROR_REASON_TOO_MANY_REQUESTS\x10W\x12#\n" +
 	"\x1fERROR_REASON_CROSS_SITE_REQUEST\x10X\x12\x1d\n" +
-	"\x19ERROR_REASON_LINK_REFUSED\x10Y*\xf0\x01\n" +
+	"\x19ERROR_REASON_LINK_REFUSED\x10Y\x12\"\n" +
+	"\x1eERROR_REASON_UNKNOWN_INTERRUPT\x10Z\x12#\n" +
+	"\x1fERROR_REASON_INTERRUPTS_PENDING\x10[\x12(\n" +
+	"$ERROR_REASON_FRONT_END_TOOLS_REFUSED\x10\\*\xf0\x01\n" +
 	"\fFailureClass\x12\x1d\n" +
 	"\x19FAILURE_CLASS_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13FAILURE_CLASS_MODEL\x10\x01\x12\x16\n" +

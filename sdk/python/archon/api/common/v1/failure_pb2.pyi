@@ -204,6 +204,12 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A page of another site has made the browser send the request."""
     ERROR_REASON_LINK_REFUSED: _ErrorReason.ValueType  # 89
     """The link was used before, has expired, was revoked, or never existed."""
+    ERROR_REASON_UNKNOWN_INTERRUPT: _ErrorReason.ValueType  # 90
+    """No run of the thread has asked with this interrupt."""
+    ERROR_REASON_INTERRUPTS_PENDING: _ErrorReason.ValueType  # 91
+    """The thread waits for answers that the input does not have; metadata["run_id"] is the run that asks."""
+    ERROR_REASON_FRONT_END_TOOLS_REFUSED: _ErrorReason.ValueType  # 92
+    """Agents of a mesh take no tools of front ends."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -388,6 +394,12 @@ ERROR_REASON_CROSS_SITE_REQUEST: ErrorReason.ValueType  # 88
 """A page of another site has made the browser send the request."""
 ERROR_REASON_LINK_REFUSED: ErrorReason.ValueType  # 89
 """The link was used before, has expired, was revoked, or never existed."""
+ERROR_REASON_UNKNOWN_INTERRUPT: ErrorReason.ValueType  # 90
+"""No run of the thread has asked with this interrupt."""
+ERROR_REASON_INTERRUPTS_PENDING: ErrorReason.ValueType  # 91
+"""The thread waits for answers that the input does not have; metadata["run_id"] is the run that asks."""
+ERROR_REASON_FRONT_END_TOOLS_REFUSED: ErrorReason.ValueType  # 92
+"""Agents of a mesh take no tools of front ends."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

@@ -253,6 +253,15 @@ public final class Reasons {
   /** The link was used before, has expired, was revoked, or never existed. */
   public static final String LINK_REFUSED = "LINK_REFUSED";
 
+  /** No run of the thread has asked with this interrupt. */
+  public static final String UNKNOWN_INTERRUPT = "UNKNOWN_INTERRUPT";
+
+  /** The thread waits for answers that the input does not have; metadata["run_id"] is the run that asks. */
+  public static final String INTERRUPTS_PENDING = "INTERRUPTS_PENDING";
+
+  /** Agents of a mesh take no tools of front ends. */
+  public static final String FRONT_END_TOOLS_REFUSED = "FRONT_END_TOOLS_REFUSED";
+
   private static final Map<String, FailureKind> KINDS = new LinkedHashMap<>();
   private static final Map<String, Reason> REASONS = new LinkedHashMap<>();
   private static final Map<Integer, Reason> NUMBERS = new LinkedHashMap<>();
@@ -386,6 +395,9 @@ public final class Reasons {
     reason(TOO_MANY_REQUESTS, 87, Status.Code.RESOURCE_EXHAUSTED, "infrastructure.rate_limit");
     reason(CROSS_SITE_REQUEST, 88, Status.Code.PERMISSION_DENIED, "input.permission");
     reason(LINK_REFUSED, 89, Status.Code.NOT_FOUND, "input.not_found");
+    reason(UNKNOWN_INTERRUPT, 90, Status.Code.NOT_FOUND, "input.not_found");
+    reason(INTERRUPTS_PENDING, 91, Status.Code.FAILED_PRECONDITION, "input.invalid");
+    reason(FRONT_END_TOOLS_REFUSED, 92, Status.Code.FAILED_PRECONDITION, "input.invalid");
     KIND_OF_CODE.put(Status.Code.CANCELLED, "input.cancelled");
     KIND_OF_CODE.put(Status.Code.UNKNOWN, "infrastructure.fault");
     KIND_OF_CODE.put(Status.Code.INVALID_ARGUMENT, "input.invalid");
