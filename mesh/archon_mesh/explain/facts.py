@@ -172,8 +172,9 @@ class _Reader:
             answer = given.get(input_id)
             terms = question.data.get("terms") or {}
             if terms.get("trigger") == "breakpoint":
-                seqs = (question.seq, answer.seq) if answer is not None else (question.seq,)
-                yield Fact("person", self._hold(question, str(terms["rule"]), answer), seqs)
+                released = (answer.seq,) if answer is not None else ()
+                hold = self._hold(question, str(terms["rule"]), answer)
+                yield Fact("person", hold, (question.seq, *released))
                 continue
             prompt = quoted(parts_text(question.data["prompt"]))
             if answer is None:
