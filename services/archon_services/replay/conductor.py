@@ -206,6 +206,8 @@ class Conductor:
     def _finish(self, cue: Cue) -> None:
         if not cue.over:
             cue.over = True
+            if cue.kind == DUE and self._clock is not None:
+                self._clock.ticks = False  # what else is due comes with cues of its own
             if cue.needs_slot and cue.kind != DISPATCHED:
                 self.gate.close(*cue.dispatch)  # it was held, and comes again
             if cue.frames and cue.role not in self._live:
