@@ -13,6 +13,7 @@ import pytest
 
 from archon.registry import RegistryClient
 from archon_services.cli.errors import NOT_FOUND, UNREACHABLE, USAGE
+from tests.e2e.shown_output import matches, steps
 from tests.e2e.small_mesh import small_mesh
 from tests.e2e.terminal import PATIENCE, Result, Terminal
 from tests.fixtures.services import ServiceProcess
@@ -175,6 +176,9 @@ def test_plan_prints_steps_and_stores_nothing(terminal: Terminal) -> None:
     document = json.loads(terminal.archon("plan", "--json", QUERY).out)
     assert [(step["id"], step["role"]) for step in document["subtasks"]] == [("1", "coder"), ("2", "researcher")]
     assert run_count(terminal) == before
+    page = (Path(__file__).parents[2] / "docs" / "plans.md").read_text()
+    (shown,) = [step.shown for step in steps(page) if f'archon plan "{QUERY}"' in step.commands]
+    assert matches(shown, result.out), "the page prints what it shows"
 
 
 def test_a_goal_may_be_the_name_of_a_command(terminal: Terminal) -> None:

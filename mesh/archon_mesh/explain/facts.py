@@ -170,6 +170,12 @@ class _Reader:
         given = {event.data["input_id"]: event for event in self._events("input_given")}
         for input_id, question in asked.items():
             answer = given.get(input_id)
+            terms = question.data.get("terms") or {}
+            if terms.get("trigger") == "breakpoint":
+                released = (answer.seq,) if answer is not None else ()
+                hold = self._hold(question, str(terms["rule"]), answer)
+                yield Fact("person", hold, (question.seq, *released))
+                continue
             prompt = quoted(parts_text(question.data["prompt"]))
             if answer is None:
                 late = [event for event in self._events("question_timed_out") if event.data["input_id"] == input_id]
@@ -177,8 +183,7 @@ class _Reader:
                 seqs = (question.seq, *(event.seq for event in late))
                 yield Fact("person", f"{self._label(question)} asked a person {prompt}; {said}.", seqs)
                 continue
-            who = str(answer.data["identity"]) or "a person"
-            who = "a person" if who == "anonymous" else who
+            who = _person(answer)
             verb = {"approve": "approved it", "reject": "rejected it", "modify": "changed it"}.get(
                 answer.data["decision"], ""
             )
@@ -189,6 +194,13 @@ class _Reader:
                 sentence(f"{self._label(question)} asked {prompt}, and {who} {verb}"),
                 (question.seq, answer.seq),
             )
+
+    def _hold(self, question: RunEvent, point: str, answer: RunEvent | None) -> str:
+        held = f"{self._label(question)} was held at the {point}"
+        if answer is None:
+            return f"{held}; it was not released."
+        verb = {"reject": "rejected it", "modify": "changed it"}.get(answer.data["decision"], "released it")
+        return sentence(f"{held}, and {_person(answer)} {verb}")
 
     def _troubles(self) -> Iterator[Fact]:
         repeated: dict[str, list[RunEvent]] = {}
@@ -307,6 +319,11 @@ def _named(names: tuple[str, ...] | list[str]) -> str:
     unique = list(dict.fromkeys(names))
     more = [f"{len(unique) - MAX_NAMED:,} more"] if len(unique) > MAX_NAMED else []
     return listed([*unique[:MAX_NAMED], *more])
+
+
+def _person(answer: RunEvent) -> str:
+    identity = str(answer.data["identity"])
+    return identity if identity not in ("", "anonymous") else "a person"
 
 
 def _times(number: int) -> str:

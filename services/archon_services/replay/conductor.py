@@ -206,6 +206,8 @@ class Conductor:
     def _finish(self, cue: Cue) -> None:
         if not cue.over:
             cue.over = True
+            if cue.kind == DUE and self._clock is not None:
+                self._clock.ticks = False  # what else is due comes with cues of its own
             if cue.needs_slot and cue.kind != DISPATCHED:
                 self.gate.close(*cue.dispatch)  # it was held, and comes again
             if cue.frames and cue.role not in self._live:
@@ -258,11 +260,12 @@ class Conductor:
             attempt = self._held.get((cue.task, cue.attempt))
             if not sent and cue.frames and attempt is not None and cue.role not in self._live:
                 sent = True
-                if attempt.ended and not attempt.lost:  # it was ended for another reason than in the recording
+                again = cue.kind == "discarded"  # a late result may come several times
+                if attempt.ended and not attempt.lost and not again:  # for another reason than in the recording
                     self._finish(cue)
                     return
                 for frame in cue.frames:
-                    attempt.send(self._adapted(frame))
+                    attempt.send(self._adapted(frame), again=again)
             if _is_over(cue):
                 return
             if (cue.task, cue.attempt) in self._unreachable or not await self._change(until, clock):

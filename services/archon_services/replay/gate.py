@@ -8,9 +8,9 @@ from archon_services.replay.naming import Names
 
 
 class ScriptedGate:
-    """Admits the `scripted` attempts, pairs of a task's name and a number, and all attempts at the `recorded` tasks, when
-    the script says so: what it never says waits for ever. Other attempts are admitted at once. `names` are those of the
-    run: an attempt at a task whose creation was not seen yet waits for that."""
+    """Admits the `scripted` attempts, pairs of a task's name and a number, and all attempts at the `recorded` tasks,
+    when the script says so: an attempt that it never names waits for ever. Other attempts are admitted at once.
+    `names` are the run's: an attempt at a task whose creation was not seen yet waits for that."""
 
     def __init__(self, names: Names, scripted: Iterable[tuple[str, int]], recorded: Collection[str] = ()) -> None:
         self._names = names

@@ -139,10 +139,10 @@ class PlayedAttempt:
     """Whether it has ended as lost: a result may still come, too late."""
     _sequence: int = 0
 
-    def send(self, frame: session_pb2.AgentFrame) -> None:
-        """Sends a frame, with the next sequence number; nothing after the result of the attempt. Its slot goes with its
-        end."""
-        if self.ended and not self.lost:
+    def send(self, frame: session_pb2.AgentFrame, *, again: bool = False) -> None:
+        """Sends a frame, with the next sequence number; nothing after the result of the attempt, but that `again`. Its
+        slot goes with its end."""
+        if self.ended and not self.lost and not again:
             return
         kind = frame.WhichOneof("frame")
         if kind in ("result", "reject"):

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -43,7 +44,10 @@ async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Offi
     clerk = Clerk()
     with pytest.MonkeyPatch.context() as monkeypatch:
         async with HookServer() as hook:
-            settings = {"a2a_push_hosts": f"127.0.0.1:{hook.port}", "orchestrator": {"compact_after": 0.05}}
+            settings: dict[str, Any] = {
+                "a2a_push_hosts": f"127.0.0.1:{hook.port}",
+                "orchestrator": {"compact_after": 0.05},
+            }
             folder = Path(tmp_path_factory.mktemp("removed"))
             async with gateway_mesh(folder, monkeypatch, **settings) as mesh, clerk.server(mesh):
                 yield Office(mesh, clerk, hook)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -30,6 +31,6 @@ async def office(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Offi
     clerk = Clerk()
     with pytest.MonkeyPatch.context() as monkeypatch:
         async with HookServer() as hook:
-            settings = {"a2a_push_hosts": f"127.0.0.1:{hook.port}", "requests_per_second": 10_000.0}
+            settings: dict[str, Any] = {"a2a_push_hosts": f"127.0.0.1:{hook.port}", "requests_per_second": 10_000.0}
             async with gateway_mesh(folder, monkeypatch, **settings) as mesh, clerk.server(mesh):
                 yield Office(mesh, clerk, hook)
