@@ -130,13 +130,17 @@ class LocalRun:
 
         self._changed = asyncio.Event()
         self._error: BaseException | None = None
+        self._unstored: BaseException | None = None
+        """Why the journal has not kept the last events."""
         for event, at in past:
             apply(self.state, event, at)
             observe(self.state, event)
 
     def give(self, given: inp.Input) -> Sequence[ev.Event]:
         """Decides an input, such as a command, and returns its events, which are durable. Raises the errors of the
-        journal."""
+        journal, also the one that has stopped the run."""
+        if self._unstored is not None:
+            raise self._unstored
         events = self._decide(given)
         self._flush()
         return events
@@ -160,7 +164,7 @@ class LocalRun:
             self._journal.flush()
         except BaseException as error:
             # The state is ahead of the journal now: only what the journal has may go on.
-            self._journal = None
+            self._journal, self._unstored = None, error
             self.stop(error)
             raise
 
