@@ -157,7 +157,7 @@ async def test_an_example_of_agent_memory_gives_its_answer(name: str, expected: 
         ("several_agents", "the query has 2 steps, and there are other agents; the plan gives subtasks to historian"),
         ("committee_of_three", "360"),
         ("approval", "['Where to?', '1: book_flight']"),
-        ("handle", "120}\\', ['Where to?', 'Approve the plan: Book a trip to Rome'])"),
+        ("handle", "120}', ['Where to?', 'Approve the plan: Book a trip to Rome'])"),
         ("planner", "['calculator', 'book_hotel', 'book_hotel']"),
     ],
 )
