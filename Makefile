@@ -9,7 +9,7 @@ RUN := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-polyglot conformance test-sdks conformance-sdks up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers bench-languages soak test-upgrade tools real-model interop test-interop check format lint types floors words sleeps public drift buf \
+.PHONY: help demo demo-polyglot web check-web conformance test-sdks conformance-sdks up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers bench-languages soak test-upgrade tools real-model interop test-interop check format lint types floors words sleeps public drift buf \
         buf-baseline locks gates mutants mutants-sdks protos chart lock sbom audit-dependencies prices hooks clean
 
 help: ## this list
@@ -71,6 +71,13 @@ up: $(VENV)/.runtime ## start a mesh on this machine and stay with it (Ctrl-C en
 
 down: $(VENV)/.runtime ## end a mesh that was started with --detach
 	@$(BIN)/archon down
+
+$(VENV)/.node: $(LOCK) | $(VENV)/.runtime
+	@node -e 'process.exit(process.versions.node.split(".")[0] < 20)' 2> /dev/null || { $(call install,.[web]); }
+	@touch $@
+
+web: $(VENV)/.node ## build the web page of the gateway (with Node.js 20 or newer of PATH, else with one from PyPI)
+	@$(RUN) -m archon_services.gateway.web.build
 
 # Tests ---------------------------------------------------------------------------------------------------------
 
@@ -173,6 +180,9 @@ test-interop: tools ## members and clients in Go, TypeScript and Java, the READM
 	@ARCHON_REQUIRE=go,node,node22,java,grpcurl,jaeger $(RUN) -m pytest -q tests/interop
 
 # What must hold ------------------------------------------------------------------------------------------------
+
+check-web: web ## types, lint and tests of the web page
+	@$(RUN) -m archon_services.gateway.web.build --check
 
 check: format lint types floors words sleeps public drift buf locks ## everything below that is not a test
 

@@ -38,6 +38,7 @@ from archon_services.gateway.serving import serving
 from archon_services.gateway.settings import GatewaySettings
 from archon_services.gateway.shares.room import shares_room
 from archon_services.gateway.upstream import Upstream
+from archon_services.gateway.web.room import web_room
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ ROOMS: Final[tuple[Room, ...]] = (
     login_room,
     events_room,
     shares_room,
+    web_room,
     *optional_rooms(),
     connect_room,
 )

@@ -17,7 +17,7 @@ from typing import Any, Final
 from google.protobuf import descriptor_pb2
 
 from archon.security.policy import POLICY
-from archon_services.gateway.connect.descriptors import FILES
+from archon_services.gateway.descriptors import FILES
 from archon_services.gateway.failures import HTTP_STATUS, connect_code
 from archon_services.gateway.openapi.room import FILE
 

@@ -77,6 +77,10 @@ class Authenticator(Protocol):
         """Raises TokenExpired or TokenRevoked if the credentials of a call in progress are not valid any more."""
         ...
 
+    def allows(self, principal: Principal, method: str) -> bool:
+        """Returns whether the policy lets a caller call an RPC."""
+        ...
+
     async def keep_keys(self) -> None:
         """Fetches keys from elsewhere for as long as the server runs; returns at once if there are none. Raises
         Unavailable if they cannot be fetched now."""
@@ -92,6 +96,10 @@ class Open:
 
     def check(self, principal: Principal) -> None:
         """Never raises."""
+
+    def allows(self, principal: Principal, method: str) -> bool:
+        """Returns True."""
+        return True
 
     async def keep_keys(self) -> None:
         """Returns at once."""
@@ -180,6 +188,10 @@ class MemberAuthenticator:
             if not principal.token_id:
                 raise CertificateRefused("the certificate of this call has expired")
             raise TokenExpired("the token of this call has expired")
+
+    def allows(self, principal: Principal, method: str) -> bool:
+        """Returns whether the policy lets a caller call an RPC."""
+        return principal.kind in self._policy.get(method, ())
 
     async def keep_keys(self) -> None:
         """Fetches the keys of the OpenID provider, if there is one."""

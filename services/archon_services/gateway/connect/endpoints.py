@@ -13,8 +13,8 @@ from connectrpc.server import Endpoint
 
 from archon import status
 from archon.interceptors.client import translated
-from archon_services.gateway.connect.descriptors import Rpc, all_rpcs
 from archon_services.gateway.connect.errors import connect_error
+from archon_services.gateway.descriptors import Rpc, all_rpcs
 from archon_services.gateway.failures import retry_headers
 from archon_services.gateway.room import Gateway
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from archon.errors import ArchonError, InvalidArgument, Unimplemented
-from archon_services.gateway.connect.descriptors import Rpc
+from archon_services.gateway.descriptors import Rpc
 
 UNARY: Final = ("application/json", "application/proto")
 STREAMS: Final = ("application/connect+json", "application/connect+proto")

@@ -13,9 +13,9 @@ from starlette.types import Receive, Scope, Send
 
 from archon.wire import MAX_CHECKED_BYTES
 from archon_services.gateway.connect.codecs import codecs
-from archon_services.gateway.connect.descriptors import all_rpcs
 from archon_services.gateway.connect.endpoints import endpoints
 from archon_services.gateway.connect.request_form import ANY, content_type, fault_of
+from archon_services.gateway.descriptors import all_rpcs
 from archon_services.gateway.failures import failure_response
 from archon_services.gateway.room import Gateway
 

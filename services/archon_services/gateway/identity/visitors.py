@@ -58,6 +58,10 @@ class Visitors:
         self.admit(visitor)
         return visitor
 
+    def may(self, caller: Caller, rpc: str) -> bool:
+        """Returns whether the policy of the mesh lets a caller call an RPC."""
+        return caller.principal is None or self._authenticator.allows(caller.principal, rpc)
+
     def admit(self, visitor: Visitor) -> None:
         """Counts a request of a visitor. Raises TooManyRequests."""
         self._rates.admit(visitor.key)

@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from archon.errors import LinkRefused, TokenMissing
 from archon.security.openid.settings import own_settings
+from archon_services.gateway.descriptors import all_rpcs
 from archon_services.gateway.front.addresses import Addresses, local_path
 from archon_services.gateway.identity.logins import redeem
 from archon_services.gateway.identity.sealing import Sealer
@@ -72,12 +73,13 @@ class Logins:
         return response
 
     async def who(self, request: Request) -> Response:
-        """Says who is logged in, or whose token it is."""
+        """Says who is logged in, or whose token it is, and which RPCs the policy lets them call."""
         caller = self._gateway.visitors.of(request.headers, WHO).caller
         principal = caller.principal
         content = {"identity": caller.identity, "tenant": caller.tenant, "kind": "", "expires": 0}
         if principal is not None:
             content |= {"kind": principal.kind.value, "expires": int(principal.expires) if principal.token_id else 0}
+        content["rpcs"] = [rpc.path for rpc in all_rpcs() if self._gateway.visitors.may(caller, rpc.path)]
         return JSONResponse(content)
 
     def _logged_in(self, token: str, next_path: str) -> Response:

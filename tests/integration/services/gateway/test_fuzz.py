@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from archon_services.gateway import connections
-from archon_services.gateway.connect.descriptors import all_rpcs
+from archon_services.gateway.descriptors import all_rpcs
 from tests.fixtures.http_gateway import OPERATOR, GatewayMesh
 
 PATHS: Final = (

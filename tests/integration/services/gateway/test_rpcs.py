@@ -14,7 +14,7 @@ from google.rpc import error_details_pb2, status_pb2
 from archon import status
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.security.policy import POLICY
-from archon_services.gateway.connect.descriptors import all_rpcs
+from archon_services.gateway.descriptors import all_rpcs
 from tests.fixtures.http_gateway import OPERATOR, ORCHESTRATOR, REGISTRY, STRANGER, VIEWER, GatewayMesh
 
 

@@ -1,0 +1,1 @@
+"""The web page of the HTTP gateway: its sources in Svelte, its build, and the room that serves it."""

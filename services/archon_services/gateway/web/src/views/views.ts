@@ -1,0 +1,41 @@
+/** The views of the page: the path of each, its name in the navigation, and the RPC that a reader needs for it. */
+import type { Component } from "svelte";
+import type { session } from "../shell/session.svelte.js";
+
+type Loaded = { default: Component<Record<string, string>> };
+
+export interface View {
+  /** Segments of the path; those that begin with `:` are given to the view as properties. */
+  readonly path: string;
+  /** The name in the navigation; empty: the view is reached by links. */
+  readonly name: string;
+  readonly needs: Parameters<typeof session.may>;
+  readonly load: () => Promise<Loaded>;
+}
+
+export const VIEWS: readonly View[] = [
+  { path: "/runs", name: "Runs", needs: ["orchestrator", "ListRuns"], load: () => import("./runs/Runs.svelte") as Promise<Loaded> },
+];
+
+export interface Match {
+  readonly view: View;
+  readonly values: Record<string, string>;
+}
+
+/** Returns the view of a path, with the values of its segments. */
+export function match(path: string): Match | undefined {
+  const given = path.split("/").filter((segment) => segment !== "");
+  for (const view of VIEWS) {
+    const wanted = view.path.split("/").filter((segment) => segment !== "");
+    if (wanted.length !== given.length) continue;
+    const values: Record<string, string> = {};
+    const fits = wanted.every((segment, index) => {
+      const value = given[index] ?? "";
+      if (!segment.startsWith(":")) return segment === value;
+      values[segment.slice(1)] = decodeURIComponent(value);
+      return true;
+    });
+    if (fits) return { view, values };
+  }
+  return undefined;
+}
