@@ -301,7 +301,7 @@ class PlannedRun:
 
 
 async def _ask(question: str) -> str:
-    """Asks the person of the run what the planner needs to know."""
+    """Asks the person of the run for the answer to a question of the planner."""
     return (await ask_person(question)).text
 
 

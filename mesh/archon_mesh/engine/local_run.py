@@ -117,7 +117,7 @@ class LocalRun:
         """The task of each attempt under way, and the number of the attempt."""
 
         self._calls: dict[GiveInput | Grant, asyncio.Future[Any]] = {}
-        """What the attempts under way wait for: an effect that is not open yet."""
+        """The effects that attempts under way wait for, because they are not open yet."""
 
         self._begun: set[str] = set()
         """The ids of the tasks whose current attempt has begun: an asyncio task may be cancelled before."""

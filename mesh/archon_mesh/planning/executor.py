@@ -36,7 +36,7 @@ class PlanExecutor(PlanExecution):
     With a `journal`, the path of a file or a PlanJournal, the plan is kept as it goes on, and `resume_from` continues
     it in another process.
 
-    `rules` say when a person is asked about the plan, as those of the mesh do; `respond` answers, and `questions` has
+    `rules` say when a person is asked about the plan, as rules of the mesh do; `respond` answers, and `questions` has
     the open questions. Within `answered_by`, and in a task of the mesh, the person there is asked. With `takes_answers`
     tools and the planner may ask too: otherwise, where there is no such person, a tool that asks fails. `budget` limits
     the whole plan; `pause_timeout` the seconds that it may be paused, or wait for a person, at a stretch (0: no limit).

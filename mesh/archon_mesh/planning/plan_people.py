@@ -42,7 +42,7 @@ class PlanPeople:
         self._answers: dict[str, Any] = {}
 
     def observe(self, event: ev.Event) -> None:
-        """Notes questions and answers, those of the journal too: a later attempt does not ask them again."""
+        """Notes questions and answers, also from the journal: a later attempt does not ask them again."""
         if isinstance(event, ev.InputRequested):
             self._asked[event.input_id] = event.payload
             self._answers.pop(event.input_id, None)
@@ -151,7 +151,7 @@ class AttemptDesk:
 
 
 class Forwarding:
-    """Asks the person behind a desk what rules ask, and answers in the run: the plan is a part of an agent's work for
+    """Puts the questions of rules to the person behind a desk, and answers in the run: the plan is part of a work for
     which there is a person already."""
 
     def __init__(self, desk: Desk, people: PlanPeople) -> None:

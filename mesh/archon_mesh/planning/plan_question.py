@@ -16,7 +16,7 @@ class PlanQuestion:
     `step_id` is the step that asks, or whose result waits; it is empty if the planner asks, or its plan waits. `rule`
     names the rule that asks, `approvers` the identities that may answer (empty: anyone). `seconds_left` is the time to
     answer, None if there is no limit. `schema` is the JSON Schema of the answer, `subject` the action of an approval.
-    What waits for an approval is the `plan`, the `result` of the step, or, after a `failure`, the next attempt.
+    The `plan`, the `result` of the step or, after a `failure`, the next attempt waits for an approval.
     """
 
     id: str
