@@ -66,7 +66,7 @@ async def test_a_plan_waits_for_its_approval() -> None:
         question = await asked(plan)
         assert question.plan is not None and [each.id for each in question.plan.subtasks] == ["a", "b"]
         assert (question.is_approval, question.rule, question.step_id) == (True, "plans", "")
-        assert "look for a" in question.text
+        assert "a [look]: look for a" in question.text
         plan.respond(question, decision="approve")
         assert await plan == "<b>"
         assert plan.questions() == []
