@@ -14,7 +14,6 @@ pytestmark = pytest.mark.usefixtures("quiet")
 FIRED: Final = (
     "attempt lost with its process",
     "person of a process answered twice",
-    "person of a process gave a plan",
     "person of a process silent",
     "person of a process: answered",
     "person of a process: approve",
@@ -23,18 +22,23 @@ FIRED: Final = (
     "plan continued",
     "plan of a process edited",
     "plan of a process ended: APPROVAL_REJECTED",
-    "plan of a process ended: BUDGET_EXHAUSTED",
-    "plan of a process ended: QUESTION_TIMED_OUT",
     "plan of a process made anew",
     "plan of a process paused",
     "process killed",
     "process stopped",
-    "time-out in a process: abort",
     "time-out in a process: default",
     "time-out in a process: escalate",
     "wrong person of a process answered",
 )
 """Faults and consequences that must occur in some of the seeds."""
+
+RARE: Final = (
+    "person of a process gave a plan",
+    "plan of a process ended: BUDGET_EXHAUSTED",
+    "plan of a process ended: QUESTION_TIMED_OUT",
+    "time-out in a process: abort",
+)
+"""Those that must occur in some of many seeds."""
 
 
 @pytest.mark.parametrize(("first", "count"), [(0, 30), pytest.param(1000, 300, marks=pytest.mark.slow)])
@@ -44,7 +48,8 @@ def test_plans_with_people_hold_every_line_in_processes(first: int, count: int) 
         outcome = run_seed(seed, local=True, people=True)
         fired += outcome.fired
         states += outcome.states
-    assert [each for each in FIRED if not fired[each]] == []
+    expected = (*FIRED, *RARE) if count > 100 else FIRED
+    assert [each for each in expected if not fired[each]] == []
     assert min(states["COMPLETED"], states["FAILED"]) > count / 5
 
 
