@@ -25,6 +25,9 @@ from tests.unit.mesh.planning.journals import MemoryJournal
 from tests.unit.mesh.planning.workers import FunctionWorker, no_sleep
 
 QUERY: Final = "a trip"
+LOOKS: Final = 0.005
+"""Seconds between two looks of a person at the open questions."""
+
 ASKS: Final = "planner-asks"
 ABORTS: Final = "planner-aborts"
 DEFAULTS: Final = "planner-defaults"
@@ -199,7 +202,7 @@ class ProcessHost:
                 answer = self._script.answer(question.text, is_plan=question.plan is not None)
                 if answer is not None:
                     self._executor.respond(question.id, answer[1], decision=answer[0] or None)
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(LOOKS)
 
     async def _aligned(self, task: Task) -> Alignment:
         assert self._script.aligned is not None

@@ -27,8 +27,8 @@ from archon_mesh.people import HumanApprovalTool, answered_by, ask_person
 from archon_mesh.planning import PlanEvent, PlanFailed, PlanQuestion, SubTask, Task, TaskMode
 from archon_mesh.tools import Tool, tool
 from tests.fixtures.plan_replies import reply
-from tests.fixtures.virtual_time import in_virtual_time
-from tests.fixtures.waiting import until
+from tests.fixtures.virtual_time import in_virtual_time, pass_time
+from tests.fixtures.waiting import run_ready_tasks, until
 
 PLAN = InterceptionRule(Trigger.PLAN, name="plans", timeout=60.0)
 
@@ -225,7 +225,7 @@ async def test_a_step_that_waits_for_a_person_takes_no_place_of_others() -> None
 async def test_the_time_of_a_step_stands_still_while_a_person_is_asked() -> None:
     async with clerk(BOOK, tools=[booking()]) as agent, agent.plan("Do it", timeout=10.0, max_seconds=20.0) as plan:
         question = await asked(plan)
-        await asyncio.sleep(3_600)
+        await pass_time(3_600)
         plan.respond(question, "Rome")
         assert await plan == "a room in Rome"
 
@@ -270,7 +270,7 @@ async def test_rules_need_a_person() -> None:
 async def test_a_paused_plan_makes_no_plan_until_it_is_resumed() -> None:
     async with clerk(reply(step("a"))) as agent, agent.plan("Do it") as plan:
         plan.pause()
-        await asyncio.sleep(0.01)
+        await run_ready_tasks()
         assert plan.task is None
         plan.resume()
         assert await plan == "<a>"
@@ -380,7 +380,7 @@ async def test_a_plan_ends_with_its_time() -> None:
     @tool(idempotent=True)
     async def wait() -> str:
         """Waits."""
-        await asyncio.sleep(1_000)
+        await asyncio.Event().wait()
         return "late"
 
     made = reply({"id": "a", "description": "wait", "tool_name": "wait"})
