@@ -22,6 +22,7 @@ from archon.errors import OperationCancelled
 from archon.registry import Profile
 from archon_mesh.agent import Agent
 from archon_mesh.llm import ScriptedModel
+from archon_mesh.people import InterceptionRule, Trigger
 from archon_mesh.planning import (
     Plan,
     PlanEvent,
@@ -131,6 +132,20 @@ async def approval() -> list[str]:
     return seen
 
 
+async def handle() -> tuple[str, list[str]]:
+    """A person approves the plan, and answers the planner's question; the whole costs at most a dollar."""
+    model = ScriptedModel(['{"question": "Where to?"}', plan_of(step("1", "book_flight", city="Rome"))])
+    rule, asked = InterceptionRule(Trigger.PLAN, name="trips", timeout=3600), list[str]()
+    async with Agent("clerk", model=model, tools=[book_flight]) as agent:
+        run = agent.plan("Book my trip.", rules=[rule], max_cost=1.0, max_seconds=600)
+        while not run.done:
+            for question in run.questions():
+                asked.append(question.text.splitlines()[0])
+                run.respond(question, "yes" if question.is_approval else "To Rome.", identity="ann")
+            await asyncio.sleep(0.01)
+        return await run, asked
+
+
 async def journal(path: Path) -> tuple[str, list[str]]:
     query, reports = "Book a flight to Rome and then book a hotel", list[str]()
     model = ScriptedModel([plan_of(step("1", "book_flight", city="Rome"), step("2", "book_hotel", "1", name="Plaza"))])
@@ -237,7 +252,7 @@ def drawing() -> str:
 async def main() -> None:
     """Prints the answers of the examples, and the drawing of a plan."""
     print(await committee_of_three())  # noqa: T201
-    for result in (await trip(), await several_agents(), await approval(), await planner(), faults()):
+    for result in (await trip(), await several_agents(), await approval(), await handle(), await planner(), faults()):
         print(result)  # noqa: T201
     with tempfile.TemporaryDirectory() as folder:
         print(await journal(Path(folder, "trip.journal")))  # noqa: T201

@@ -15,7 +15,8 @@ from tests.simulation.clients import Clients
 from tests.simulation.conversations import validate_conversations
 from tests.simulation.faults import Dice
 from tests.simulation.leases import lease_course
-from tests.simulation.local import local_course
+from tests.simulation.local import Player, local_course
+from tests.simulation.local_people import Asking
 from tests.simulation.loop import VirtualLoop, run_virtual
 from tests.simulation.messages import validate_messages
 from tests.simulation.monitor import Monitor
@@ -63,11 +64,11 @@ def run_seed(
     rules by which people are asked. `alignment`: planners are asked whether plans still lead to their goals. `joins`: steps
     have quorums, delays and decisions. `messages`: agents exchange messages. `auctions`: agents bid for steps,
     and steps have times. `work`: agents take items of work lists. `local`: there is no mesh; plans are
-    executed in processes with journals of their own. Raises Violation, or the error of a component that failed."""
+    executed in processes with journals of their own, and with `people` ask them and have budgets. Raises Violation, or the error of a component that failed."""
     if leases:
         return cast(Outcome, run_virtual(_leases(seed)))
     if local:
-        return cast(Outcome, run_virtual(_local(seed)))
+        return cast(Outcome, run_virtual(_local(seed, people=people)))
     options = {"stateful": stateful, "plans": plans, "people": people, "alignment": alignment, "joins": joins}
     options |= {"messages": messages, "auctions": auctions, "work": work}
     return cast(Outcome, run_virtual(_course(seed, forks, stops, options)))
@@ -81,9 +82,9 @@ async def _course(seed: int, forks: int, stops: int, options: dict[str, bool]) -
     return Outcome(seed, dice.fired, states, inputs, loop.now)
 
 
-async def _local(seed: int) -> Outcome:
+async def _local(seed: int, *, people: bool) -> Outcome:
     loop, dice = cast(VirtualLoop, asyncio.get_running_loop()), Dice(seed)
-    inputs, states = await local_course(dice, FAULTS_LAST)
+    inputs, states = await local_course(dice, FAULTS_LAST, Asking if people else Player)
     return Outcome(seed, dice.fired, states, inputs, loop.now)
 
 

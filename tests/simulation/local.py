@@ -10,15 +10,19 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 from typing_extensions import override
 
 from archon.errors import (
+    ApprovalRejected,
     ArchonError,
+    BudgetExhausted,
+    DeadlineExceeded,
     FailedPrecondition,
     InvalidArgument,
     OperationCancelled,
+    QuestionTimedOut,
     ResourceExhausted,
     Unavailable,
 )
@@ -52,7 +56,10 @@ WALL: Final = 1_700_000_000.0
 PATIENCE: Final = 120.0
 """Virtual seconds after the last fault in which every plan must end."""
 
-_ATTEMPT: ContextVar[tuple[str, int]] = ContextVar("simulated_attempt")
+ENDS: Final = (ApprovalRejected, BudgetExhausted, QuestionTimedOut, DeadlineExceeded)
+"""Errors of a run that has ended by a person or a limit."""
+
+ATTEMPT: ContextVar[tuple[str, int]] = ContextVar("simulated_attempt")
 
 
 class Died(BaseException):
@@ -150,7 +157,7 @@ class Observed(PlanExecutor):
 
     @override
     async def _attempt(self, run: RunState, task: RunTask) -> inp.ResultIn:
-        _ATTEMPT.set((task.task_id, task.attempt))
+        ATTEMPT.set((task.task_id, task.attempt))
         return await super()._attempt(run, task)
 
 
@@ -168,6 +175,9 @@ def look(work: str) -> str:
 
 class Player:
     """One plan, its planner and its worker, whichever process executes it."""
+
+    plans: ClassVar = (10, 14)
+    """How many plans a seed plays: at least, and at most."""
 
     def __init__(self, world: LocalWorld, number: int) -> None:
         self.number = number
@@ -215,16 +225,21 @@ class Player:
             journal=journal,
             on_event=self._reported,
             clock=self.world.loop.time,
+            **self.options(),
         )
         try:
             ended = await (executor.resume_from() if self.disk.has_plan else executor.execute(self._plan))
             self._ended("COMPLETED", ended)
-        except PlanFailed:
+        except (PlanFailed, *ENDS):
             self._ended("FAILED", None)
         except (ResourceExhausted, OperationCancelled):
             pass  # another process goes on
         except Died:
             await asyncio.Event().wait()
+
+    def options(self) -> dict[str, Any]:
+        """Returns further options of the executor."""
+        return {}
 
     def _ended(self, outcome: str, task: Task | None) -> None:
         state = self.disk.book.state
@@ -267,7 +282,7 @@ class Player:
         return await self._work(message.splitlines()[0], spending)
 
     async def _work(self, work: str, spending: Spending) -> str:
-        dice, (task_id, attempt) = self.world.dice, _ATTEMPT.get()
+        dice, (task_id, attempt) = self.world.dice, ATTEMPT.get()
         is_durable = (task_id, attempt) in self.disk.book.dispatched
         self.world.must("V5", is_durable, f"attempt {attempt} of {task_id} began before it was durable")
         spending.model_calls += 1
@@ -364,6 +379,23 @@ class Player:
         if self.executor is not None and self.process is not None and not self.process.halted:
             self.process.context.run(self._given, self.executor.resume)
 
+    def validate(self, dice: Dice) -> None:
+        """Checks lines 2 to 4, 10, 18 to 20, 25, 27 and 28 on the journal of the ended plan."""
+        book = self.disk.book
+        must("V1", isinstance(book.facts[0], ev.Submitted) and isinstance(book.facts[-1], ev.RunEnded), self)
+        validate_attempts(book.facts)
+        validate_executions(book.facts, self.ledger)
+        epoch = 0
+        for event in book.facts:
+            if isinstance(event, (ev.Submitted, ev.Claimed)):
+                must("V2", event.epoch == epoch + 1, f"{event} after epoch {epoch}")
+                epoch = event.epoch
+            elif isinstance(event, ev.Dispatched):
+                must("V2", event.epoch == epoch, f"{event} in epoch {epoch}")
+            dice.fired["attempt lost with its process"] += isinstance(event, ev.Lost)
+        validate_steps(book, dice)
+        validate_checks(book, dice)
+
     def _given(self, command: Any) -> None:
         edits = sum(isinstance(event, ev.Planned) and bool(event.edit_id) for event in self.disk.book.facts)
         try:
@@ -400,13 +432,13 @@ class Player:
 class LocalWorld:
     """Some plans and their machine."""
 
-    def __init__(self, dice: Dice, loop: VirtualLoop) -> None:
+    def __init__(self, dice: Dice, loop: VirtualLoop, kind: type[Player] = Player) -> None:
         self.dice = dice
         self.loop = loop
         self.jump = 0.0
         self.inputs = 0
         self.violation: Violation | None = None
-        self.players = [Player(self, number) for number in range(dice.random.randint(10, 14))]
+        self.players = [kind(self, number) for number in range(dice.random.randint(*kind.plans))]
 
     def must(self, line: str, holds: bool, why: object = "") -> None:
         """Keeps the first violation: raised at once, it would be treated as an error of a worker."""
@@ -454,11 +486,11 @@ def _machine(world: LocalWorld) -> Any:
         setattr(run_clock, "time", time)  # noqa: B010
 
 
-async def local_course(dice: Dice, seconds: float) -> tuple[int, Counter[str]]:
+async def local_course(dice: Dice, seconds: float, kind: type[Player] = Player) -> tuple[int, Counter[str]]:
     """Plays plans in processes, with faults for so many seconds. Returns the number of inputs, and the states of the
     plans. Raises Violation."""
     loop = cast(VirtualLoop, asyncio.get_running_loop())
-    world = LocalWorld(dice, loop)
+    world = LocalWorld(dice, loop, kind)
     with _machine(world):
         playing = [
             asyncio.create_task(_later(player, dice.random.uniform(0, seconds * 0.7))) for player in world.players
@@ -477,7 +509,7 @@ async def local_course(dice: Dice, seconds: float) -> tuple[int, Counter[str]]:
         left = [f"{player}: {player.disk.book.facts[-3:]}" for player in world.players if not player.outcome]
         must("V7", not left, f"still open: {left[:3]}")
         for player in world.players:
-            _validate(player, dice)
+            player.validate(dice)
         trouble.cancel()
     return world.inputs, Counter(player.outcome for player in world.players)
 
@@ -493,21 +525,3 @@ def _raise(world: LocalWorld, tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         if task.done():
             task.result()
-
-
-def _validate(player: Player, dice: Dice) -> None:
-    """Checks lines 2 to 4, 10, 18 to 20, 25, 27 and 28 on the journal of an ended plan."""
-    book = player.disk.book
-    must("V1", isinstance(book.facts[0], ev.Submitted) and isinstance(book.facts[-1], ev.RunEnded), player)
-    validate_attempts(book.facts)
-    validate_executions(book.facts, player.ledger)
-    epoch = 0
-    for event in book.facts:
-        if isinstance(event, (ev.Submitted, ev.Claimed)):
-            must("V2", event.epoch == epoch + 1, f"{event} after epoch {epoch}")
-            epoch = event.epoch
-        elif isinstance(event, ev.Dispatched):
-            must("V2", event.epoch == epoch, f"{event} in epoch {epoch}")
-        dice.fired["attempt lost with its process"] += isinstance(event, ev.Lost)
-    validate_steps(book, dice)
-    validate_checks(book, dice)

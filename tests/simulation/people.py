@@ -36,11 +36,12 @@ def random_rules(random: Random) -> tuple[InterceptionRule, ...]:
         Trigger.ERROR: Condition(severity_at_least=ErrorSeverity.LOW),
     }
     return tuple(
-        _rule(random, trigger, condition) for trigger, condition in conditions.items() if random.random() < 0.5
+        random_rule(random, trigger, condition) for trigger, condition in conditions.items() if random.random() < 0.5
     )
 
 
-def _rule(random: Random, trigger: Trigger, condition: Condition) -> InterceptionRule:
+def random_rule(random: Random, trigger: Trigger, condition: Condition) -> InterceptionRule:
+    """Returns a rule with random terms."""
     policy = random.choice([TimeoutPolicy.ABORT, TimeoutPolicy.DEFAULT, TimeoutPolicy.ESCALATE])
     approvers = APPROVERS if policy is TimeoutPolicy.ESCALATE or random.random() < 0.5 else ()
     default = random.choice(["approve", "approve", "reject"]) if policy is not TimeoutPolicy.ABORT else ""
@@ -104,13 +105,14 @@ def late_answer(random: Random, book: Book, run_id: str) -> pb.RespondRequest | 
 def validate_people(world: World) -> None:
     """Checks lines 21 to 24 on the journals of all runs."""
     for book in world.check.books.values():
-        _validate(book)
+        validate_answers(book)
         world.dice.fired.update(
             f"time-out: {event.policy.name.lower()}" for event in book.facts if isinstance(event, ev.QuestionTimedOut)
         )
 
 
-def _validate(book: Book) -> None:
+def validate_answers(book: Book) -> None:
+    """Checks lines 21 to 24 on the journal of a run."""
     _asked_once(book.facts)
     _behind_gates(book.facts)
     _policies_once(book)

@@ -28,6 +28,7 @@ from archon_mesh.tools.call_position import CallPosition, get_call_position
 
 if TYPE_CHECKING:
     from archon_mesh.agent.hooks.tracing import TracingMiddleware
+    from archon_mesh.agent.plan_handle import PlanHandle
     from archon_mesh.core.memory_graph import SharedMemoryGraph
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "Outcome",
     "PermissionMiddleware",
     "Phase",
+    "PlanHandle",
     "RecoveryMiddleware",
     "ReplyCut",
     "RunningAgent",
@@ -76,11 +78,12 @@ __all__ = [
     "subagent",
 ]
 
-# The graph imports networkx, and the middleware OpenTelemetry.
+# The graph imports networkx, the middleware OpenTelemetry, the handle all of planning.
 __getattr__ = lazy_names(
     __name__,
     {
         "SharedMemoryGraph": "archon_mesh.core.memory_graph",
+        "PlanHandle": "archon_mesh.agent.plan_handle",
         "TracingMiddleware": "archon_mesh.agent.hooks.tracing",
     },
 )

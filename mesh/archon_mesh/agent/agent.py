@@ -41,6 +41,7 @@ from archon_mesh.tools.source import SourcedTool, ToolSource
 from archon_mesh.tools.tool import Tool, share_refusal
 
 if TYPE_CHECKING:
+    from archon_mesh.agent.plan_handle import PlanHandle
     from archon_mesh.agent.planned_run import PlannedRun
     from archon_mesh.planning.options import TaskOptions
 
@@ -151,6 +152,8 @@ class Agent(SubAgentMetadata, Generic[Out]):
         """State of the current or last run."""
         self.planned_run: PlannedRun | None = None
         """The current or last `run_task`."""
+        self._plans: set[PlanHandle[Out]] = set()
+        """The plans under way."""
         self.identity = object()
         """The same for all forks, by which a loop of calls is recognised."""
         self.run_lock = RunLock(self.name)
@@ -214,7 +217,38 @@ class Agent(SubAgentMetadata, Generic[Out]):
         """
         from archon_mesh.agent.planned_run import PlannedRun
 
-        self.planned_run = planned_run = PlannedRun(**options)
+        return await self._run_planned(PlannedRun(**options), query, context, event_handlers)
+
+    def plan(
+        self,
+        query: str,
+        context: Mapping[str, Any] | None = None,
+        event_handlers: Sequence[EventHandler] | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> PlanHandle[Out]:
+        """Starts a plan for a query, as `run_task` does, and returns its handle, by which it is paused, edited and
+        cancelled, and by which a person answers its questions. The query is planned unless `mode` says otherwise.
+
+        Raises InvalidArgument if an option is out of range, and RuntimeError without a running event loop.
+        """
+        from archon_mesh.agent.plan_handle import PlanHandle
+        from archon_mesh.agent.planned_run import PlannedRun
+        from archon_mesh.planning.decide import TaskMode
+
+        options.setdefault("mode", TaskMode.PLANNED)
+        run = PlannedRun(takes_answers=True, **options)
+        handle = PlanHandle(run, lambda: self._run_planned(run, query, context, event_handlers), self._plans.discard)
+        self._plans.add(handle)
+        return handle
+
+    async def _run_planned(
+        self,
+        planned_run: PlannedRun,
+        query: str,
+        context: Mapping[str, Any] | None,
+        event_handlers: Sequence[EventHandler] | None,
+    ) -> Out:
+        self.planned_run = planned_run
         emitter = Emitter(event_handlers or ())
         return self._typed(
             await run_query(self, query, context or {}, emitter, loop=planned_run.answer, output=self.output)
@@ -257,8 +291,10 @@ class Agent(SubAgentMetadata, Generic[Out]):
             source.register(self.tools)
 
     async def close(self) -> None:
-        """Closes the agent's middlewares, its sources of tools, its sub-agents, and the model client that it created.
-        The agent can run again. Idempotent."""
+        """Stops the agent's plans, and closes its middlewares, its sources of tools, its sub-agents, and the model
+        client that it created. The agent can run again. Idempotent."""
+        for plan in list(self._plans):
+            await plan.close()
         for middleware in self.registered:
             if isinstance(middleware, Middleware):
                 await middleware.close()
@@ -300,6 +336,7 @@ class Agent(SubAgentMetadata, Generic[Out]):
         fork = copy.copy(self)
         fork.history, fork.session_manager = self.history.copy(), None
         fork.run_lock, fork.state = RunLock(self.name), None
+        fork._plans = set()
         fork.registered = list(self.registered)
         fork.tools = self.tools.copy()
         fork.engine = self.engine.for_registry(fork.tools)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final, Protocol, cast
@@ -19,12 +19,15 @@ from archon_mesh.agent.ids import new_id
 from archon_mesh.agent.loop.executor import wait_until_resumed
 from archon_mesh.agent.loop.model_call import ModelCaller
 from archon_mesh.agent.loop.tool_calls import ToolCaller
-from archon_mesh.agent.state.agent_state import AgentState, bind_state
+from archon_mesh.agent.state.agent_state import AgentState, bind_state, get_context
 from archon_mesh.agent.state.history import HistoryList
 from archon_mesh.agent.state.running_agent import RunningAgent
 from archon_mesh.core.messages import ChatMessage, ToolCall
+from archon_mesh.engine.types import Amount
 from archon_mesh.llm.base import DECLINED, LENGTH, ModelChunk, ModelReply, ModelRequest, Usage
 from archon_mesh.llm.chunks import stream_reply
+from archon_mesh.llm.prices import estimate_call
+from archon_mesh.planning.attempt_meter import current_meter
 from archon_mesh.planning.worker import Spending
 from archon_mesh.tools.registry import ToolRegistry
 from archon_mesh.tools.result import ToolOutcome
@@ -54,7 +57,7 @@ class PlanAgent(RunningAgent, Protocol):
 
 
 class SpendingMiddleware(Middleware):
-    """Counts the model calls of a subtask and of its sub-agents."""
+    """Counts the model calls of a subtask and of its sub-agents, within the budget of the plan."""
 
     inherited = True
 
@@ -62,11 +65,29 @@ class SpendingMiddleware(Middleware):
     async def wrap_model_call(self, params: ModelParams, call: ModelCall) -> ModelReply:
         before = len(params.tries)
         try:
-            return await call(params)
+            async with covered(params):
+                return await call(params)
         finally:
             if (spending := _spending.get()) is not None:
                 spending.model_calls += 1
                 spending.cost_micro_usd += params.spent(before).cost_micro_usd
+
+
+@asynccontextmanager
+async def covered(params: ModelParams) -> AsyncIterator[None]:
+    """Has the budget of the plan cover a model call, if it has one. Raises BudgetExhausted if too little is left."""
+    if (meter := current_meter()) is None:
+        yield
+        return
+    tokens, cost = estimate_call(get_context().agent.model, params.request())
+    before = len(params.tries)
+
+    def spent() -> Amount:
+        usage = params.spent(before)
+        return Amount(usage.input_tokens + usage.output_tokens, usage.cost_micro_usd, 1)
+
+    async with meter.reserved(tokens, cost, spent):
+        yield
 
 
 class AgentWorker:
@@ -165,7 +186,8 @@ class RunModel:
                 agent.first_token_timeout,
                 request.output_schema,
             )
-            turn = await ModelCaller(self._state, self._hooks).call(params)
+            async with covered(params):
+                turn = await ModelCaller(self._state, self._hooks).call(params)
             if not turn.retry:
                 break
         message = turn.message

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, Unpack
 
-from archon.errors import OutputMismatch
+from archon.errors import FailedPrecondition, OutputMismatch
 from archon_mesh.agent.events import types as events
 from archon_mesh.agent.hooks.context import HookContext
 from archon_mesh.agent.hooks.limits import SPENT
@@ -24,34 +24,61 @@ from archon_mesh.engine.plan.prompt import progress_of
 from archon_mesh.engine.plan.synthesis import only_result, synthesis_messages
 from archon_mesh.llm.base import ModelRequest
 from archon_mesh.llm.structured import TypedOutput
+from archon_mesh.planning.attempt_meter import bind_meter
 from archon_mesh.planning.decide import Decision, TaskMode, decide, decided_by
 from archon_mesh.planning.errors import PlanFailed
 from archon_mesh.planning.events import PlanEvent, PlanEventKind, report
 from archon_mesh.planning.executor import PlanExecutor
 from archon_mesh.planning.journal import journal_of
 from archon_mesh.planning.options import TaskOptions
+from archon_mesh.planning.plan_budget import PlanBudget
 from archon_mesh.planning.plan_source import FixedSource, PlanSource
 from archon_mesh.planning.plan_template import fitting_template
 from archon_mesh.planning.planner import Planner
 from archon_mesh.planning.recorded_answers import RecordedAnswers
 from archon_mesh.planning.records import Asked, PlanRecords, StoredPlan, as_stored, checked_asked
 from archon_mesh.planning.task_outcome import TaskOutcome
+from archon_mesh.tools.people.ask import ask_person, current_desk
 
 MAX_ANSWERS: Final = 3
 """Number of answers; hooks and the goal check may refuse all but the last."""
 
-_PHASES: Final = {PlanEventKind.REPLANNING: Phase.REPLANNING, PlanEventKind.REPLANNED: Phase.EXECUTING}
+_PHASES: Final = {
+    PlanEventKind.CREATED: Phase.EXECUTING,
+    PlanEventKind.CONTINUED: Phase.EXECUTING,
+    PlanEventKind.REPLANNING: Phase.REPLANNING,
+    PlanEventKind.REPLANNED: Phase.EXECUTING,
+}
 _WITH_PLAN: Final = frozenset(
     {PlanEventKind.CREATED, PlanEventKind.REPLANNED, PlanEventKind.COMPLETED, PlanEventKind.FAILED}
 )
+_LIMITS: Final = ("max_tokens", "max_model_calls", "max_cost", "max_seconds")
+_PASSED: Final = (
+    "policy",
+    "check",
+    "alignment",
+    "max_parallel",
+    "max_attempts",
+    "timeout",
+    "rules",
+    "pause_timeout",
+)
+"""The options that are the executor's."""
+
 _ENDS: Final = frozenset({PlanEventKind.SUBTASK_COMPLETED, PlanEventKind.SUBTASK_FAILED})
 
 
 class PlannedRun:
     """One run of `Agent.run_task`."""
 
-    def __init__(self, **options: Unpack[TaskOptions]) -> None:
+    def __init__(self, *, takes_answers: bool = False, **options: Unpack[TaskOptions]) -> None:
+        """`takes_answers`: there is a caller that answers questions of the plan. Raises InvalidArgument if the budget
+        is out of range."""
         self._options = options
+        self._takes_answers = takes_answers
+        limits: dict[str, Any] = {name: options[name] for name in _LIMITS if name in options}
+        self._budget = PlanBudget(**limits)
+        self._is_paused = False
         self.executor: PlanExecutor | None = None
         """Executes the plan; None before there is one. It can be paused, resumed and cancelled, and knows the plan."""
 
@@ -62,6 +89,10 @@ class PlannedRun:
         self, state: AgentState, query: Sequence[ChatMessage], hooks: HookRunner, resume_from: Sequence[ChatMessage]
     ) -> str:
         """Finds the answer in place of `run_loop`. Raises the errors of `Agent.run_task`."""
+        if self._options.get("rules") and not self._takes_answers and current_desk() is None:
+            raise FailedPrecondition(
+                "rules of a plan ask a person, and there is none here: use Agent.plan(), or answered_by()"
+            )
         if (journal := self._options.get("journal")) is None:
             return await self._answer(state, query, hooks, resume_from, None)
         records = PlanRecords(journal_of(journal))
@@ -100,14 +131,14 @@ class PlannedRun:
         state.history.extend(query)
         worker = AgentWorker(state, hooks)
         planner = self._planner(state, hooks, worker, records)
-        task = stored.plan or await self._plan(state, planner, text, worker, records)
+        self.executor = executor = self._executor(state, hooks, planner, worker)
+        state.phase = Phase.PLANNING
+        task = await executor.answer_query(text, self._options.get("initial_context"), records)
         if mode is None:
             decision = decided_by(task, decision)
-        self.executor = executor = self._executor(state, planner, worker)
-        state.phase = Phase.EXECUTING
-        if task.subtasks or planner.answer(task) is None:  # else a workflow has nothing to do
-            task = await executor.carry_out(task, records)
-        answer = await self._synthesise(state, hooks, task, planner.answer(task))
+        bind_meter(executor.rest_meter())
+        known = planner.answer(task)
+        answer = await self._synthesise(state, hooks, task, executor.answer if known is None else known)
         if records is not None:
             records.end(answer)
         self.outcome = TaskOutcome(
@@ -156,7 +187,7 @@ class PlannedRun:
         assert stored.answer is not None
         self.outcome = TaskOutcome(stored.answer, decision.mode, decision.reason, stored.plan)
         if stored.plan is not None and stored.events:
-            self.executor = executor = self._executor(state, self._planner(state, hooks, worker), worker)
+            self.executor = executor = self._executor(state, hooks, self._planner(state, hooks, worker), worker)
             task = await executor.carry_out(stored.plan, records)
             self.outcome = replace(
                 self.outcome,
@@ -180,6 +211,8 @@ class PlannedRun:
             answers = RecordedAnswers(records, lambda: self.executor.revision if self.executor is not None else 0)
             approve = answers.approving(approve) if approve is not None else None
             clarify = answers.clarifying(clarify) if clarify is not None else None
+        if clarify is None and self._takes_answers:
+            clarify = _ask
         return Planner(
             model,
             roles=worker.roles,
@@ -188,23 +221,41 @@ class PlannedRun:
             templates=self._options.get("templates", ()),
         )
 
-    async def _plan(
-        self, state: AgentState, planner: PlanSource, query: str, worker: AgentWorker, records: PlanRecords | None
-    ) -> Task:
-        state.phase = Phase.PLANNING
-        task = await planner.create_plan(query, worker.tools, self._options.get("initial_context"))
-        if records is not None:
-            records.add_plan(task)
-        await self._report(state, PlanEvent(PlanEventKind.CREATED, task))
-        return task
-
-    def _executor(self, state: AgentState, planner: PlanSource, worker: AgentWorker) -> PlanExecutor:
+    def _executor(self, state: AgentState, hooks: HookRunner, planner: PlanSource, worker: AgentWorker) -> PlanExecutor:
         async def on_event(event: PlanEvent) -> None:
             await self._report(state, event)
 
-        names = ("policy", "check", "alignment", "max_parallel", "max_attempts", "timeout")
-        options: dict[str, Any] = {name: self._options[name] for name in names if name in self._options}  # type: ignore[literal-required]
-        return PlanExecutor(worker, planner=planner, on_event=on_event, **options)
+        async def combine(task: Task) -> str:
+            if (known := planner.answer(task)) is not None:
+                return known
+            model = RunModel(state, hooks, is_shown=True)
+            return (await model.generate(_synthesis_request(task, "", state.output))).text
+
+        options: dict[str, Any] = {name: self._options[name] for name in _PASSED if name in self._options}
+        executor = PlanExecutor(
+            worker,
+            planner=planner,
+            on_event=on_event,
+            budget=self._budget,
+            takes_answers=self._takes_answers,
+            combine=combine,
+            **options,
+        )
+        if self._is_paused:
+            executor.pause()
+        return executor
+
+    def pause(self) -> None:
+        """Starts no further step, also before there is a plan."""
+        self._is_paused = True
+        if self.executor is not None:
+            self.executor.pause()
+
+    def resume(self) -> None:
+        """Starts steps again after `pause`."""
+        self._is_paused = False
+        if self.executor is not None:
+            self.executor.resume()
 
     async def _synthesise(self, state: AgentState, hooks: HookRunner, task: Task, answer: str | None) -> str:
         """Returns the answer that hooks and the goal check accept: the given one, or a single result, or else one that
@@ -249,6 +300,11 @@ class PlannedRun:
             await state.emitter.emit(events.StepFinished(step_name=event.subtask.id, **fields))
 
 
+async def _ask(question: str) -> str:
+    """Asks the person of the run for the answer to a question of the planner."""
+    return (await ask_person(question)).text
+
+
 def _continue_budget(state: AgentState, records: PlanRecords) -> None:
     """Has a budget begin with the spending of the process before, and notes the spending from here on."""
     storage, stored = state.global_storage, records.stored.spent
@@ -267,6 +323,8 @@ def _synthesis_request(task: Task, problem: str, output: TypedOutput | None) -> 
 
 def _value(event: PlanEvent) -> dict[str, Any]:
     value: dict[str, Any] = {"message": event.message} if event.message else {}
+    if event.question:
+        value["question"] = event.question
     if event.subtask is not None:
         value |= _shown(event.subtask)
     if event.task is not None and event.kind in _WITH_PLAN:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, Protocol, TypeVar, runtime_checkable
@@ -15,6 +14,7 @@ from archon_mesh.agent.state.agent_state import AgentState, get_context
 from archon_mesh.agent.state.call_slots import CallSlots
 from archon_mesh.agent.state.global_storage import GlobalStorage
 from archon_mesh.agent.state.running_agent import RunningAgent
+from archon_mesh.tools.person_time import work_time
 from archon_mesh.tools.tool import Tool
 
 _log = logging.getLogger(__name__)
@@ -106,9 +106,8 @@ class SubAgentTool(Tool):
     async def call(self, message: str, caller: AgentState) -> str:
         """Returns the sub-agent's answer. Raises DeadlineExceeded, and the sub-agent's errors."""
         try:
-            async with asyncio.timeout(self._seconds) as limit:
-                async with self._running.taken():
-                    return await self.agent.call(message, caller, stateless=self.stateless)
+            async with work_time(self._seconds) as limit, self._running.taken():
+                return await self.agent.call(message, caller, stateless=self.stateless)
         except TimeoutError:
             if not limit.expired():
                 raise

@@ -178,15 +178,18 @@ def open_effects(run: RunState) -> set[Effect]:
     """Returns everything that has to be done for this run."""
     if run.submission is None or run.ended:
         return set()
-    effects: set[Effect] = set(places(run))
+    return {*places(run), *attempt_effects(run), *timers(run)}
+
+
+def attempt_effects(run: RunState) -> set[Effect]:
+    """Returns everything that has to be sent to the attempts of a run under way."""
+    effects: set[Effect] = set()
     for task in run.tasks.values():
         for attempt, instance_id in task.abandoned:  # the owner that stopped them may have died before they heard it
             effects.add(CancelAttempt(task.task_id, attempt, run.epoch, instance_id))
-        if task.state.final:
-            continue
-        if task.live:
+        if task.live and not task.state.final:
             _of_attempt(run, task, effects)
-    return effects | timers(run)
+    return effects
 
 
 def timers(run: RunState) -> set[Timer]:

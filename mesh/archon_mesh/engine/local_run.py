@@ -12,7 +12,7 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from archon.clock import monotonic
 from archon.errors import ArchonError
@@ -20,9 +20,10 @@ from archon_mesh.engine import RunState, Task, apply
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.engine import decide
-from archon_mesh.engine.effects import timers
+from archon_mesh.engine.decide.human_input import question_id
+from archon_mesh.engine.effects import CancelAttempt, GiveInput, Grant, attempt_effects, timers
 from archon_mesh.engine.step_placement import hedges_of
-from archon_mesh.engine.types import Failure, TaskState, quantize
+from archon_mesh.engine.types import Amount, Failure, Payload, TaskState, quantize
 
 _log = logging.getLogger(__name__)
 
@@ -112,7 +113,12 @@ class LocalRun:
         self._slept = 0.0
         """The seconds by which `sleep` was faster than the clock."""
 
-        self._attempts: dict[asyncio.Task[inp.ResultIn], Task] = {}
+        self._attempts: dict[asyncio.Task[inp.ResultIn], tuple[Task, int]] = {}
+        """The task of each attempt under way, and the number of the attempt."""
+
+        self._calls: dict[GiveInput | Grant, asyncio.Future[Any]] = {}
+        """The effects that attempts under way wait for, because they are not open yet."""
+
         self._begun: set[str] = set()
         """The ids of the tasks whose current attempt has begun: an asyncio task may be cancelled before."""
 
@@ -124,13 +130,17 @@ class LocalRun:
 
         self._changed = asyncio.Event()
         self._error: BaseException | None = None
+        self._unstored: BaseException | None = None
+        """Why the journal has not kept the last events."""
         for event, at in past:
             apply(self.state, event, at)
             observe(self.state, event)
 
     def give(self, given: inp.Input) -> Sequence[ev.Event]:
         """Decides an input, such as a command, and returns its events, which are durable. Raises the errors of the
-        journal."""
+        journal, also the one that has stopped the run."""
+        if self._unstored is not None:
+            raise self._unstored
         events = self._decide(given)
         self._flush()
         return events
@@ -154,7 +164,7 @@ class LocalRun:
             self._journal.flush()
         except BaseException as error:
             # The state is ahead of the journal now: only what the journal has may go on.
-            self._journal = None
+            self._journal, self._unstored = None, error
             self.stop(error)
             raise
 
@@ -175,7 +185,7 @@ class LocalRun:
                     raise self._error
                 self._dispatch()
                 self._flush()
-                self._cancel_stopping()
+                self._serve_attempts()
                 if self._after_turn is not None:
                     await self._after_turn()
                 if self.state.ended:
@@ -200,7 +210,37 @@ class LocalRun:
     @property
     def attempts(self) -> Sequence[Task]:
         """The tasks whose attempts are being executed."""
-        return list(self._attempts.values())
+        return [task for task, _ in self._attempts.values()]
+
+    @property
+    def now(self) -> float:
+        """The time by the clock of the run, in seconds."""
+        return self._now()
+
+    async def ask(self, request: inp.AskIn) -> Payload:
+        """Asks a person for the current attempt of a task, and returns the answer as it was given. The attempt is
+        cancelled if the engine refuses the question."""
+        task = self.state.tasks[request.task_id]
+        asked = question_id(task, request.input_id)
+        return await self._call(request, GiveInput(*self._key(task), asked))
+
+    async def reserve(self, request: inp.BudgetRequestIn) -> Amount | Failure | None:
+        """Reserves more of the budget for the current attempt of a task. Returns the amount, or why it is refused."""
+        task = self.state.tasks[request.task_id]
+        granted: Amount | Failure | None = await self._call(request, Grant(*self._key(task), request.request_id))
+        return granted
+
+    def _key(self, task: Task) -> tuple[str, int, int, str]:
+        return task.task_id, task.attempt, self.state.epoch, task.instance_id
+
+    async def _call(self, request: inp.AskIn | inp.BudgetRequestIn, effect: GiveInput | Grant) -> Any:
+        answered = asyncio.get_running_loop().create_future()
+        self._calls[effect] = answered
+        try:
+            self._decide(request)  # durable before the run answers: its next turn begins with a flush
+            return await answered
+        finally:
+            del self._calls[effect]
 
     def _dispatch(self) -> None:
         """Starts the ready tasks, as far as they may start now. Tasks that become ready start in the next turn."""
@@ -217,7 +257,7 @@ class LocalRun:
                     # It begins when this coroutine waits next, and `_flush` is called before.
                     self._begun.discard(task.task_id)
                     attempt = asyncio.create_task(self._attempt(task), name=f"task {task.label[:50]}")
-                    self._attempts[attempt] = task
+                    self._attempts[attempt] = task, task.attempt
 
     def _expected_seconds(self, task: Task) -> float:
         """The time within which 95 % of the completed attempts of the task's role in this run ended, after which copies
@@ -237,10 +277,22 @@ class LocalRun:
         self._begun.add(task.task_id)
         return await self._execute(self.state, task)
 
-    def _cancel_stopping(self) -> None:
-        for attempt, task in self._attempts.items():
-            if (task.stopping or self.state.ending is not None) and not attempt.cancelling():
+    def _serve_attempts(self) -> None:
+        """Executes the effects that attempts under way are waiting for: orders to stop, answers, grants of budget."""
+        if not self._attempts:
+            return
+        effects = attempt_effects(self.state)
+        stopped = {(effect.task_id, effect.attempt) for effect in effects if type(effect) is CancelAttempt}
+        for attempt, (task, number) in self._attempts.items():
+            if (task.task_id, number) in stopped and not attempt.cancelling():
                 attempt.cancel()
+        for effect, answered in self._calls.items():
+            if effect in effects and not answered.done():
+                task = self.state.tasks[effect.task_id]
+                if isinstance(effect, GiveInput):
+                    answered.set_result(task.answers[effect.input_id])
+                else:
+                    answered.set_result(task.requests[effect.request_id])
 
     async def _wait(self) -> None:
         """Waits until an attempt has ended, something was given, or a time has come; then decides the results."""
@@ -258,15 +310,15 @@ class LocalRun:
             while self._decide(inp.Tick()):  # one step at a time fails at its due time
                 pass
         for attempt in [each for each in self._attempts if each.done()]:
-            self._ended(attempt, self._attempts.pop(attempt))
+            self._ended(attempt, *self._attempts.pop(attempt))
             self._dispatch()
 
-    def _ended(self, attempt: asyncio.Task[inp.ResultIn], task: Task) -> None:
+    def _ended(self, attempt: asyncio.Task[inp.ResultIn], task: Task, number: int) -> None:
         if attempt.cancelled():
-            result = inp.ResultIn(task.task_id, task.attempt, TaskState.CANCELED, None, _CANCELLED)
+            result = inp.ResultIn(task.task_id, number, TaskState.CANCELED, None, _CANCELLED)
         elif (error := attempt.exception()) is not None:
             self._error = self._error or error
-            self._attempts[attempt] = task  # `_keep` says what has become of it
+            self._attempts[attempt] = task, number  # `_keep` says what has become of it
             return
         else:
             result = attempt.result()
@@ -317,8 +369,8 @@ class LocalRun:
         if self._journal is None:
             return
         try:
-            for attempt, task in self._attempts.items():
-                if attempt not in ended or self.state.ended:
+            for attempt, (task, number) in self._attempts.items():
+                if attempt not in ended or self.state.ended or number != task.attempt:
                     continue
                 if not attempt.cancelled() and attempt.exception() is None:
                     self._decide(attempt.result())

@@ -31,6 +31,8 @@ from archon_mesh.planning.executor import PlanExecutor
 from archon_mesh.planning.journal import FileJournal, JournalInUse, JournalMismatch, PlanJournal
 from archon_mesh.planning.parse import parse_changes, parse_context, parse_plan
 from archon_mesh.planning.patterns import auction, committee, debate, hedged, redundant, settled
+from archon_mesh.planning.plan_budget import PlanBudget
+from archon_mesh.planning.plan_question import PlanQuestion
 from archon_mesh.planning.plan_template import PlanTemplate
 from archon_mesh.planning.planner import Planner, create_plan
 from archon_mesh.planning.swarm import swarm
@@ -52,6 +54,7 @@ __all__ = [
     "MalformedPlan",
     "Measured",
     "Plan",
+    "PlanBudget",
     "PlanCycle",
     "PlanEvent",
     "PlanEventKind",
@@ -59,6 +62,7 @@ __all__ = [
     "PlanFailed",
     "PlanJournal",
     "PlanNotApproved",
+    "PlanQuestion",
     "PlanTemplate",
     "Planner",
     "ReplanPolicy",

@@ -28,6 +28,7 @@ from archon_mesh.planning.swarm import SwarmPart, goal_of, item_message, serve_l
 from archon_mesh.planning.worker import Spending, Worker
 from archon_mesh.tools.failures import failure_of, failure_of_kind
 from archon_mesh.tools.output_limit import CUT
+from archon_mesh.tools.person_time import work_time
 from archon_mesh.tools.result import ToolOutcome, ToolResultStatus
 from archon_mesh.tools.tool import Tool
 
@@ -103,7 +104,7 @@ class Attempts:
         """Executes a subtask of a task once, and returns its result. Raises AttemptFailed, and the errors in FATAL."""
         subtask = run.subtask
         try:
-            async with asyncio.timeout(self._timeout):
+            async with work_time(self._timeout):
                 result = await self._execute(task, subtask, run)
                 problem, run.confidence = await self._checked(subtask, result)
         except FATAL:

@@ -31,6 +31,8 @@ class PlanEventKind(StrEnum):
     PAUSED = "paused"
     RESUMED = "resumed"
     CONTINUED = "continued"
+    ASKED = "asked"
+    ANSWERED = "answered"
     COMPLETED = "completed"
     FAILED = "failed"
 
@@ -38,12 +40,14 @@ class PlanEventKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class PlanEvent:
     """One event. `task` is the plan as it was then, None before there is one; `subtask` is set if it concerns one;
-    `message` says why."""
+    `message` says why. `question` is the id of a question that was asked, with its text as the message, or closed, with
+    the way in which it was."""
 
     kind: PlanEventKind
     task: Task | None = None
     subtask: SubTask | None = None
     message: str = ""
+    question: str = ""
 
 
 PlanEventHandler = Callable[[PlanEvent], Any]

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
+from archon_mesh.core.people import InterceptionRule
 from archon_mesh.engine.plan import ReplanPolicy
 from archon_mesh.planning.alignment import AlignmentCheck
 from archon_mesh.planning.check import ResultCheck
@@ -35,6 +36,16 @@ class TaskOptions(TypedDict, total=False):
     max_parallel: int
     max_attempts: int
     timeout: float
+    rules: Sequence[InterceptionRule]
+    """When people are asked about the plan, as by the rules of a mesh: before a plan begins, about the result of a
+    step, after a failure."""
+    max_tokens: int
+    max_model_calls: int
+    max_cost: float
+    max_seconds: float
+    """The budget of the whole plan, as in PlanBudget."""
+    pause_timeout: float
+    """Seconds that the plan may be paused, or wait for a person, at a stretch; 0: no limit."""
     on_event: PlanEventHandler
     journal: PlanJournal | str | os.PathLike[str]
     """Where the task is kept, so that another process can go on with it: the path of a file, or a PlanJournal."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from archon_mesh.core.people import TimeoutPolicy
 from archon_mesh.engine import RunState
 from archon_mesh.engine import events as ev
 from archon_mesh.engine.plan import SubTask, SubTaskStatus, Task
@@ -19,8 +20,8 @@ KEPT: Final = "the plan is kept"
 
 
 class PlanProgress:
-    """The progress of one execution, which begins with the plan `given`. `measured_of` returns the measurements of a
-    subtask by the id of its task.
+    """The progress of one execution. It begins with the plan `given`; `begin` replaces it if that has no subtasks yet.
+    `measured_of` returns the measurements of a subtask by the id of its task.
 
     `task` is the plan as it is now, `plans` has those that were given up, `measured` the measurements of each subtask.
     """
@@ -40,6 +41,12 @@ class PlanProgress:
         self._reason = ""
         """The reason for the last request to the planner, and the subtasks to replace."""
         self._places: tuple[str, ...] = ()
+
+    def begin(self, made: Task) -> None:
+        """Begins with a plan that was made in the execution."""
+        self.task = _without_executing(made)
+        self._given = {subtask.id: subtask for subtask in made.subtasks if subtask.has_ended}
+        self._add(PlanEventKind.CREATED)
 
     def is_given(self, id_: str) -> bool:
         """Tells whether a subtask had ended before the execution."""
@@ -86,6 +93,16 @@ class PlanProgress:
                 task = run.tasks[event.task_id]
                 if run.plan is not None and run.plan.in_force(task):
                     self._step(run, event, task.step_id)
+            case ev.ApprovalRequested():
+                self._asked(run, event, event.message)
+            case ev.InputRequested():
+                payload = event.payload
+                self._asked(run, event, str(payload["text"]) if isinstance(payload, dict) else "")
+            case ev.QuestionTimedOut(policy=TimeoutPolicy.ESCALATE):
+                asking = run.tasks[event.task_id].asking
+                self._asked(run, event, f"{', '.join(asking.approvers) if asking else ''} may answer now")
+            case ev.InputGiven() | ev.QuestionTimedOut():
+                self._answered(run, event)
             case ev.Paused():
                 self._add(PlanEventKind.PAUSED)
             case ev.Resumed():
@@ -93,6 +110,7 @@ class PlanProgress:
 
     def _planned(self, run: RunState, event: ev.Planned) -> None:
         if event.revision == 1:
+            self._began(event)
             return
         plan = run.plan
         assert plan is not None
@@ -114,6 +132,22 @@ class PlanProgress:
         elif KEPT not in event.changes:
             self.plans.append(old)
             self._add(PlanEventKind.REPLANNED, message=reason or self._reason)
+
+    def _began(self, event: ev.Planned) -> None:
+        """The first plan is in force: the one that was made, or the one that a person gave in its place."""
+        made = {subtask.id: subtask for subtask in self.task.subtasks}
+
+        def now(step: SubTask) -> SubTask:
+            known = made.get(step.id)
+            same = known is not None and replace(known, status=step.status, result=step.result) == step
+            return known if known is not None and same else step
+
+        steps = tuple(map(now, event.plan.subtasks))
+        if steps == self.task.subtasks:
+            return
+        self._given = {id_: given for id_, given in self._given.items() if given in steps}
+        self.task = replace(self.task, goal=event.plan.goal or self.task.goal, subtasks=steps)
+        self._add(PlanEventKind.EDITED)
 
     def _step(
         self,
@@ -167,6 +201,24 @@ class PlanProgress:
     def _update(self, subtask: SubTask, kind: PlanEventKind, message: str = "") -> None:
         self.task = self.task.update_subtask(subtask)
         self._add(kind, subtask, message)
+
+    def _asked(
+        self, run: RunState, event: ev.InputRequested | ev.ApprovalRequested | ev.QuestionTimedOut, text: str
+    ) -> None:
+        step_id = run.tasks[event.task_id].step_id
+        subtask = self.task.get_subtask(step_id) if step_id else None
+        self._events.append(PlanEvent(PlanEventKind.ASKED, self.task, subtask, text, event.input_id))
+
+    def _answered(self, run: RunState, event: ev.InputGiven | ev.QuestionTimedOut) -> None:
+        if isinstance(event, ev.QuestionTimedOut):
+            how = "timed out"
+        elif not event.identity and not event.digest:
+            return  # the default answer, after the time
+        else:
+            how = event.decision.name.lower() if event.decision else "answered"
+        step_id = run.tasks[event.task_id].step_id
+        subtask = self.task.get_subtask(step_id) if step_id else None
+        self._events.append(PlanEvent(PlanEventKind.ANSWERED, self.task, subtask, how, event.input_id))
 
     def _add(self, kind: PlanEventKind, subtask: SubTask | None = None, message: str = "") -> None:
         self._events.append(PlanEvent(kind, self.task, subtask, message))

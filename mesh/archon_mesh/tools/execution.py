@@ -18,6 +18,7 @@ from archon_mesh.tools.credentials import Secret, redacted
 from archon_mesh.tools.failures import MAX_MESSAGE, failed, failure_of
 from archon_mesh.tools.media_types import check_output
 from archon_mesh.tools.output_limit import CUT, MAX_METADATA_BYTES, MAX_OUTPUT_BYTES, limited
+from archon_mesh.tools.person_time import work_time
 from archon_mesh.tools.result import ToolOutcome, ToolResult, ToolResultStatus, as_result
 from archon_mesh.tools.tool import Tool
 
@@ -41,13 +42,16 @@ async def execute(
     if math.isinf(seconds):
         value, error = await _guarded(tool, kwargs)
     else:
-        task = asyncio.create_task(_guarded(tool, kwargs), name=f"tool {name}")
         try:
-            done, _ = await asyncio.wait({task}, timeout=seconds)
+            async with work_time(seconds):
+                task = asyncio.create_task(_guarded(tool, kwargs), name=f"tool {name}")
+                await asyncio.wait({task})
+        except TimeoutError:
+            pass
         except asyncio.CancelledError:
             await _stop(task, name)
             raise
-        if not done:
+        if not task.done():
             await _stop(task, name)
             late = DeadlineExceeded(f"no answer within {round(seconds, 2):g} s", kind=TOOL_TIMEOUT)
             return failed(late, ToolResultStatus.TIMEOUT), 0

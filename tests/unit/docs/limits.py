@@ -1558,7 +1558,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
         ),
         Limit(
             "Subtasks that are executed at the same time",
-            "{archon_mesh.planning.executor:MAX_PARALLEL}; `max_parallel`",
+            "{archon_mesh.planning.plan_execution:MAX_PARALLEL}; `max_parallel`",
             "Further subtasks wait.",
             ["test_independent_subtasks_run_at_the_same_time"],
         ),

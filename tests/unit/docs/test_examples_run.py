@@ -158,6 +158,7 @@ async def test_an_example_of_agent_memory_gives_its_answer(name: str, expected: 
         ("several_agents", "the query has 2 steps, and there are other agents; the plan gives subtasks to historian"),
         ("committee_of_three", "360"),
         ("approval", "['Where to?', '1: book_flight']"),
+        ("handle", "120}', ['Where to?', 'Approve the plan: Book a trip to Rome'])"),
         ("planner", "['calculator', 'book_hotel', 'book_hotel']"),
     ],
 )
@@ -325,7 +326,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("composite-tools", 1),
         ("shared-tools", 5),
         ("agent-memory", 2),
-        ("plans", 8),
+        ("plans", 9),
         ("conflicts", 3),
         ("work-lists", 2),
         ("people", 3),

@@ -14,6 +14,7 @@ from archon_mesh.engine.decide.plan_reply import MAX_FAULTS, AcceptedPlan, fault
 from archon_mesh.engine.decide.recovery import recovery_exhausted
 from archon_mesh.engine.decide.task_end import end_with_result, fail
 from archon_mesh.engine.decide.termination import ending, then_end
+from archon_mesh.engine.plan import SubTask
 from archon_mesh.engine.plan import Task as Plan
 from archon_mesh.engine.state import RunState
 from archon_mesh.engine.task import Task
@@ -119,10 +120,17 @@ def _text(
     steps = [step for step in accepted.plan.subtasks if not step.has_ended]
     lines = [f"Approve the plan{again}: {accepted.plan.goal}"]
     lines += [accepted.reason] if accepted.reason else []
-    lines += [f"  {step.id} ({step.role}): {step.description}" for step in steps[:MAX_SHOWN_STEPS]]
+    lines += [f"  {step.id}{_executor(step)}: {step.description}" for step in steps[:MAX_SHOWN_STEPS]]
     if len(steps) > MAX_SHOWN_STEPS:
         lines.append(f"  and {len(steps) - MAX_SHOWN_STEPS} more")
     return "\n".join(lines)
+
+
+def _executor(step: SubTask) -> str:
+    """The role of a step, or the tool of one without a role, as in a plan of a process."""
+    if step.role:
+        return f" ({step.role})"
+    return f" [{step.tool_name}]" if step.tool_name else ""
 
 
 def modified_by_plan(run: RunState, task: Task) -> bool:

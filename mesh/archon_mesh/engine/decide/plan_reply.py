@@ -116,7 +116,14 @@ def plan_faults(run: RunState, plan: Plan, *, limit: int = MAX_PLAN_SUBTASKS) ->
 
 
 def faults_of(run: RunState, plan: Plan) -> tuple[tuple[str, str], ...]:
-    """Returns the faults of a plan that will replace the one in force, whose completed steps it gets."""
+    """Returns the faults of a plan that will replace the one in force, whose completed steps it gets. If plans are
+    checked before they come, only faults that no repair mends are left."""
+    if run.plan is not None and run.plan.rules.are_checked:
+        try:
+            Order.of(_executable(run, plan, ()).plan)
+        except InvalidPlan as error:
+            return (("", error.message),)
+        return ()
     return plan_faults(run, _merged(run, plan), limit=max_steps(run))
 
 
@@ -133,6 +140,11 @@ def _failure_kind(run: RunState, reply: inp.PlanIn) -> str:
 def reaccepted(run: RunState, plan: Plan, changes: tuple[str, ...]) -> AcceptedPlan | Failure:
     """Accepts a plan that was accepted before and has waited since: steps may have completed meanwhile. `changes` are
     its repairs so far."""
+    if run.plan is not None and run.plan.rules.are_checked:
+        try:
+            return _executable(run, plan, changes)
+        except EmptyPlan as error:
+            return _refusal((("", error.message),), RetryAdvice.NEVER)
     merged = _merged(run, plan)
     if not plan_faults(run, merged):
         return _accepted(run, merged, changes)

@@ -20,6 +20,7 @@ from archon_mesh.core.media import Media
 from archon_mesh.tools.composite.nodes import Edge, Graph, Node
 from archon_mesh.tools.composite.values import REQUIRED, Argument, Item, Missing, Reference, Result, When, at_path
 from archon_mesh.tools.failures import failed
+from archon_mesh.tools.person_time import work_time
 from archon_mesh.tools.result import ToolOutcome, ToolResult
 from archon_mesh.tools.retries import BASE, MAX_PAUSE
 from archon_mesh.tools.tool import Tool
@@ -96,7 +97,7 @@ class Execution:
     async def run(self, name: str) -> ToolResult:
         """Returns the outputs, or the error of an aborted call."""
         try:
-            async with asyncio.timeout(self._seconds), asyncio.TaskGroup() as group:
+            async with work_time(self._seconds), asyncio.TaskGroup() as group:
                 for node in self._graph.nodes.values():
                     group.create_task(self._run_node(node), name=f"node {node.id} of {name}")
         except* _Aborted:

@@ -24,6 +24,7 @@ from archon_mesh.core.people import (
     TimeoutPolicy,
     decision_of,
 )
+from archon_mesh.tools.person_time import person_time
 from archon_mesh.tools.result import ToolResult
 
 
@@ -87,7 +88,8 @@ async def ask_person(question: PersonQuestion | str) -> PersonAnswer:
     if desk is None:
         raise FailedPrecondition("no person can be asked here: run the agent as a role, or within answered_by()")
     asked = PersonQuestion(question) if isinstance(question, str) else question
-    return await desk.ask(asked, _call.get())
+    with person_time():
+        return await desk.ask(asked, _call.get())
 
 
 def current_desk() -> Desk | None:

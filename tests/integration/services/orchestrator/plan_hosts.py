@@ -7,23 +7,46 @@ import json
 import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from archon.agent import TaskContext
 from archon.client import RunHandle
 from archon.errors import ArchonError
+from archon.types import Budget, Usage
 from archon_mesh.llm import ScriptedModel
-from archon_mesh.planning import Alignment, PlanExecutor, PlanFailed, Planner, PlanNotApproved, Task, parse_plan
+from archon_mesh.people import InterceptionRule, TimeoutPolicy, Trigger, ask_person
+from archon_mesh.planning import Alignment, PlanBudget, PlanExecutor, PlanFailed, Planner, Task, parse_plan
 from tests.fixtures.mesh import Mesh
 from tests.fixtures.waiting import eventually, until
-from tests.integration.services.orchestrator.troupe import Troupe
+from tests.integration.services.orchestrator.troupe import Troupe, durable, of
 from tests.unit.mesh.planning.journals import MemoryJournal
 from tests.unit.mesh.planning.workers import FunctionWorker, no_sleep
 
 QUERY: Final = "a trip"
+LOOKS: Final = 0.005
+"""Seconds between two looks of a person at the open questions."""
+
 ASKS: Final = "planner-asks"
-"""The beginning of the names of planners whose plans a person approves, by a rule of the mesh."""
+ABORTS: Final = "planner-aborts"
+DEFAULTS: Final = "planner-defaults"
+"""The beginnings of the names of planners whose plans a person approves: in any time; or the run fails; or the plan
+counts as approved."""
+
+RULES: Final = "rules:\n" + "".join(
+    f"  - {{trigger: {trigger}, name: {trigger}, {terms}}}\n"
+    for trigger, terms in (
+        *((trigger, f"role: {ASKS}*") for trigger in ("plan", "replan")),
+        ("plan", f"role: {ABORTS}*, timeout: 60"),
+        ("plan", f"role: {DEFAULTS}*, timeout: 60, on_timeout: default, default: approve"),
+        ("checkpoint", "timeout: 3600"),
+    )
+)
+"""The rules of the mesh. Of steps, those ask that their plan marks."""
+
+Answer = tuple[str, str]
+"""A person's decision, empty for an answer, and the text."""
 
 
 def step(id: str, *dependencies: str, **fields: Any) -> dict[str, Any]:
@@ -37,25 +60,51 @@ def plan(*steps: dict[str, Any]) -> str:
 @dataclass
 class Script:
     """What the planner replies, in order, and what the worker does. With `approve`, a person decides about each plan;
-    with `aligned`, it is asked whether a plan still leads to its goal. Without `replans` failures skip what depends on
-    them."""
+    `person` answers questions, with their text, and approves by their decision; None is no answer. `silent` is the
+    beginning of a planner's name whose rule has a time. With `aligned`, the planner is asked whether a plan still leads
+    to its goal. Without `replans` failures skip what depends on them. `gate` holds the planner when it replans.
+    `model_calls` and `seconds` are the budget; each step makes one call of a model."""
 
     replies: list[str]
     work: Callable[[str], Awaitable[str]] | None = None
     approve: Callable[[], bool] | None = None
     aligned: Callable[[], str] | None = None
+    person: Callable[[str], Answer | None] | None = None
+    silent: str = ""
     replans: bool = True
+    gate: asyncio.Event | None = None
+    model_calls: int = 0
+    seconds: float = 0.0
     begun: list[str] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     """Why the planner was asked for other plans."""
+    cancelled: list[str] = field(default_factory=list)
 
     async def execute(self, step_id: str) -> str:
         """Does the work of a step."""
         self.begun.append(step_id)
-        result = await self.work(step_id) if self.work is not None else f"{step_id} is done"
+        try:
+            result = await self.work(step_id) if self.work is not None else f"{step_id} is done"
+        except asyncio.CancelledError:
+            self.cancelled.append(step_id)
+            raise
         self.done.append(step_id)
         return result
+
+    def answer(self, text: str, *, is_plan: bool) -> Answer | None:
+        """Returns what the person answers to a question; an approval of a plan is decided by `approve`."""
+        if is_plan and self.approve is not None:
+            return ("approve" if self.approve() else "reject"), ""
+        return self.person(text) if self.person is not None else None
+
+
+_ask: ContextVar[Callable[[str], Awaitable[str]]] = ContextVar("ask")
+
+
+async def ask(question: str) -> str:
+    """Asks the person from within the work of a step."""
+    return await _ask.get()(question)
 
 
 @dataclass(frozen=True)
@@ -85,6 +134,7 @@ class Host(Protocol):
     async def pause(self) -> None: ...
     async def resume(self) -> None: ...
     async def edit(self, text: str) -> None: ...
+    async def cancel(self) -> None: ...
 
     async def crash(self) -> None:
         """Kills the host, and starts it again with what its journal holds."""
@@ -99,35 +149,60 @@ class ProcessHost:
         self._executor: PlanExecutor
         self._script: Script
         self._execution: asyncio.Task[Task]
+        self._person: asyncio.Task[None] | None = None
 
     async def start(self, script: Script) -> None:
         self._script = script
         self._execution = asyncio.create_task(self._execute())
+        if script.approve is not None or script.person is not None:
+            self._person = asyncio.create_task(self._decide())
         await asyncio.sleep(0)
 
     async def _execute(self) -> Task:
         planner = self._open()
         return await self._executor.execute(await planner.create_plan(QUERY))
 
+    def _rules(self) -> list[InterceptionRule]:
+        script, rules = self._script, [InterceptionRule(Trigger.CHECKPOINT, timeout=3600)]
+        if script.approve is not None or script.silent == ASKS:
+            rules += [InterceptionRule(Trigger.PLAN), InterceptionRule(Trigger.REPLAN)]
+        if script.silent == ABORTS:
+            rules.append(InterceptionRule(Trigger.PLAN, timeout=0.2))
+        if script.silent == DEFAULTS:
+            approving = TimeoutPolicy.DEFAULT
+            rules.append(InterceptionRule(Trigger.PLAN, timeout=0.2, on_timeout=approving, default="approve"))
+        return rules
+
     def _open(self) -> Planner:
         script = self._script
-        model = ScriptedModel(lambda request: script.replies.pop(0))
-        planner = _Reasoned(script, model, approve=self._approve if script.approve else None)
+        planner = _Reasoned(script, ScriptedModel(lambda request: script.replies.pop(0)))
         self._executor = PlanExecutor(
             FunctionWorker(think=self._think),
             planner=planner if script.replans else None,
             alignment=self._aligned if script.aligned is not None else None,
             journal=self._journal,
+            rules=self._rules(),
+            takes_answers=True,
+            budget=PlanBudget(max_model_calls=script.model_calls or None, max_seconds=script.seconds or None),
             sleep=no_sleep,
         )
         return planner
 
     async def _think(self, message: str) -> str:
+        async def answered(question: str) -> str:
+            return (await ask_person(question)).text
+
+        _ask.set(answered)
         return await self._script.execute(message.splitlines()[0].removeprefix("do "))
 
-    async def _approve(self, task: Task) -> bool:
-        assert self._script.approve is not None
-        return self._script.approve()
+    async def _decide(self) -> None:
+        """Answers the questions of the run, as a person does."""
+        while True:
+            for question in self._executor.questions():
+                answer = self._script.answer(question.text, is_plan=question.plan is not None)
+                if answer is not None:
+                    self._executor.respond(question.id, answer[1], decision=answer[0] or None)
+            await asyncio.sleep(LOOKS)
 
     async def _aligned(self, task: Task) -> Alignment:
         assert self._script.aligned is not None
@@ -140,10 +215,11 @@ class ProcessHost:
                 await self._execution
         except PlanFailed:
             failure = "PLAN_FAILED"
-        except PlanNotApproved:
-            failure = "APPROVAL_REJECTED"
         except ArchonError as error:
             failure = error.reason
+        finally:
+            if self._person is not None:
+                self._person.cancel()
         states = await self.states()
         task = self._executor.task
         return Ended(states, {each.id: str(each.result) for each in task.subtasks} if task is not None else {}, failure)
@@ -160,6 +236,9 @@ class ProcessHost:
 
     async def edit(self, text: str) -> None:
         self._executor.edit(parse_plan(text, QUERY, "edited"))
+
+    async def cancel(self) -> None:
+        self._executor.cancel()
 
     async def crash(self) -> None:
         left = self._journal.after(len(self._journal.appends))
@@ -181,6 +260,8 @@ class _Reasoned(Planner):
 
     async def replan(self, task: Task, reason: str, *arguments: Any, **options: Any) -> Task:
         self._script.reasons.append(reason)
+        if self._script.gate is not None:
+            await self._script.gate.wait()
         return await super().replan(task, reason, *arguments, **options)
 
 
@@ -206,14 +287,21 @@ class MeshHost:
     async def start(self, script: Script) -> None:
         self._script = script
         suffix = uuid.uuid4().hex[:6]
-        planner, worker = f"{ASKS if script.approve else 'planner'}-{suffix}", f"worker-{suffix}"
+        asks = script.silent or (ASKS if script.approve else "planner")
+        planner, worker = f"{asks}-{suffix}", f"worker-{suffix}"
         await self._troupe(planner, self._plan)
         await self._troupe(worker, self._work)
         self._handle = await self._mesh.client.submit(
-            QUERY, strategy="plan", planner=planner, roles=[worker], check_alignment=script.aligned is not None
+            QUERY,
+            strategy="plan",
+            planner=planner,
+            roles=[worker],
+            check_alignment=script.aligned is not None,
+            budget=Budget(max_model_calls=script.model_calls) if script.model_calls else None,
+            timeout=20.0 if script.seconds else None,
         )
-        if script.approve is not None:
-            self._person = asyncio.create_task(self._decide(script.approve))
+        if script.approve is not None or script.person is not None:
+            self._person = asyncio.create_task(self._decide())
 
     async def _plan(self, task: TaskContext) -> str:
         request, script = task.plan_request, self._script
@@ -227,29 +315,41 @@ class MeshHost:
             return json.dumps({**json.loads(script.replies.pop(0)), "reason": problem})
         if request.reason:
             script.reasons.append(request.reason)
+            if script.gate is not None:
+                await script.gate.wait()
         return script.replies.pop(0)
 
     async def _work(self, task: TaskContext) -> str:
-        return await self._script.execute(task.step_id)
+        _ask.set(task.ask)
+        result = await self._script.execute(task.step_id)
+        if self._script.model_calls:
+            await task.reserve()
+            task.record_model_call("m", {}, {}, started=0.0, seconds=0.1, usage=Usage(model_calls=1))
+        return result
 
-    async def _decide(self, approve: Callable[[], bool]) -> None:
+    async def _decide(self) -> None:
         """Answers the questions of the run, as a person does."""
         answered: set[str] = set()
         while True:
             run = await self._mesh.client.get(self._handle.run_id)
             for question in run.questions:
-                if question.input_id not in answered:
+                if question.input_id in answered:
+                    continue
+                answer = self._script.answer(question.text, is_plan=question.plan is not None)
+                if answer is not None:
                     answered.add(question.input_id)
-                    decision = "approve" if approve() else "reject"
-                    await self._mesh.client.respond(run.run_id, question.input_id, "", decision=decision)
+                    await self._mesh.client.respond(run.run_id, question.input_id, answer[1], decision=answer[0])
             await asyncio.sleep(0.02 if not run.state.final else 60)
 
     async def ended(self) -> Ended:
         run = await self._mesh.advance_until(self._handle.result(timeout=300))
         if self._person is not None:
             self._person.cancel()
-        plan = run.proto.plan
-        results = {each.step_id: "".join(part.text for part in each.result) for each in plan.steps}
+        results = {
+            steps[0].step_id: "".join(part.text for part in event.result.output)
+            for event in of(await durable(self._handle), "result")
+            if (steps := [task for task in run.tasks if task.task_id == event.task.task_id and task.step_id])
+        }
         return Ended(await self.states(), results, run.failure.reason if run.failure is not None else "")
 
     async def states(self) -> dict[str, str]:
@@ -267,6 +367,9 @@ class MeshHost:
         run = await self._mesh.client.get(self._handle.run_id)
         assert run.plan is not None
         await self._mesh.client.edit_plan(run.run_id, text, expected_seq=run.plan.change_seq)
+
+    async def cancel(self) -> None:
+        await self._mesh.client.cancel(self._handle.run_id)
 
     async def crash(self) -> None:
         await self._mesh.orchestrator.kill()

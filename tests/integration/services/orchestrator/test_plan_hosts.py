@@ -12,14 +12,25 @@ from typing import Any
 
 import pytest
 
+from archon.agent import TaskContext
+from archon.client import answer_text
 from archon.errors import FailedPrecondition, InvalidArgument, Unavailable
+from archon_mesh.agent import Agent
+from archon_mesh.core.messages import ToolCall
+from archon_mesh.llm import ScriptedModel
 from tests.fixtures.mesh import Mesh
+from tests.fixtures.waiting import until
 from tests.integration.services.orchestrator.plan_hosts import (
+    ABORTS,
     ASKS,
+    DEFAULTS,
+    QUERY,
+    RULES,
     Host,
     MeshHost,
     ProcessHost,
     Script,
+    ask,
     begun,
     plan,
     reached,
@@ -34,10 +45,7 @@ async def host(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
         yield ProcessHost()
         return
     rules = tmp_path / "rules.yaml"
-    triggers = ("plan", "replan")
-    rules.write_text(
-        "rules:\n" + "".join(f"  - {{trigger: {each}, name: {each}, role: {ASKS}*}}\n" for each in triggers)
-    )
+    rules.write_text(RULES)
     mesh = Mesh(tmp_path)
     await mesh.start(ARCHON_RULES=str(rules))
     async with AsyncExitStack() as stack:
@@ -269,3 +277,169 @@ async def test_an_edit_and_a_pause_survive_a_crash(host: Host) -> None:
     await host.resume()
     assert (await host.ended()).states == {"a": "completed", "c": "completed"}
     assert "b" not in script.begun
+
+
+# People -----------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_person_may_give_another_plan(host: Host) -> None:
+    script = Script([plan(step("a"))], silent=ASKS, person=lambda text: ("modify", plan(step("b"), step("c", "b"))))
+    await host.start(script)
+    assert (await host.ended()).states == {"b": "completed", "c": "completed"}
+    assert script.begun == ["b", "c"]
+
+
+@pytest.mark.parametrize(("silent", "failure"), [(ABORTS, "QUESTION_TIMED_OUT"), (DEFAULTS, "")])
+async def test_an_approval_that_nobody_gives_ends_as_its_rule_says(host: Host, silent: str, failure: str) -> None:
+    script = Script([plan(step("a"))], silent=silent)
+    await host.start(script)
+    assert (await host.ended()).failure == failure
+    assert script.begun == ([] if failure else ["a"])
+
+
+@pytest.mark.parametrize(
+    ("decision", "result", "failure"),
+    [
+        (("approve", ""), "a is done", ""),
+        (("modify", "mended"), "mended", ""),
+        (("reject", "no"), "", "APPROVAL_REJECTED"),
+    ],
+)
+async def test_nothing_uses_a_result_before_a_person_has_decided(
+    host: Host, decision: tuple[str, str], result: str, failure: str
+) -> None:
+    begun_then = []
+
+    def person(text: str) -> tuple[str, str]:
+        begun_then.append(list(script.begun))
+        return decision
+
+    script = Script([plan(step("a", checkpoint=True), step("b", "a"))], person=person)
+    await host.start(script)
+    ended = await host.ended()
+    assert ended.failure == failure
+    assert begun_then == [["a"]]
+    if not failure:
+        assert ended.results["a"] == result
+        assert script.done == ["a", "b"]
+
+
+async def test_a_held_result_survives_a_crash(host: Host) -> None:
+    may_decide = asyncio.Event()
+
+    def person(text: str) -> tuple[str, str] | None:
+        return ("approve", "") if may_decide.is_set() else None
+
+    script = Script([plan(step("a", checkpoint=True), step("b", "a"))], person=person)
+    await host.start(script)
+    await until(lambda: script.done == ["a"])
+    await host.crash()
+    may_decide.set()
+    assert (await host.ended()).states == {"a": "completed", "b": "completed"}
+    assert script.begun.count("b") == 1
+
+
+async def test_a_step_asks_a_person_and_others_go_on(host: Host) -> None:
+    gate = asyncio.Event()
+
+    async def work(step_id: str) -> str:
+        if step_id == "a":
+            return await ask("Where to?")
+        gate.set()
+        return step_id
+
+    def person(text: str) -> tuple[str, str] | None:
+        return ("", "Rome") if "Where to?" in text else None
+
+    script = Script([plan(step("a"), step("b"), step("c", "a", "b"))], work, person=person)
+    await host.start(script)
+    await gate.wait()
+    ended = await host.ended()
+    assert ended.states == dict.fromkeys("abc", "completed")
+    assert ended.results["a"] == "Rome"
+    assert script.begun.count("a") == 1, "the attempt waits"
+
+
+# Limits -----------------------------------------------------------------------------------------------------------------
+
+
+async def test_no_step_begins_once_the_budget_is_spent(host: Host) -> None:
+    script = Script([plan(step("a"), step("b", "a"), step("c", "b"))], model_calls=2)
+    await host.start(script)
+    ended = await host.ended()
+    assert ended.failure == "BUDGET_EXHAUSTED"
+    assert (script.begun, ended.states["a"], ended.states["b"]) == (["a", "b"], "completed", "completed")
+
+
+async def test_a_plan_ends_with_its_time(host: Host) -> None:
+    script = Script([plan(step("a"), step("b", "a"))], waiting(asyncio.Event(), "a"), seconds=0.5)
+    await host.start(script)
+    assert (await host.ended()).failure == "RUN_TIMEOUT"
+    await until(lambda: script.cancelled == ["a"])
+    assert script.begun == ["a"]
+
+
+async def test_a_cancelled_plan_begins_nothing_more(host: Host) -> None:
+    script = Script([plan(step("a"), step("b", "a"))], waiting(asyncio.Event(), "a"))
+    await host.start(script)
+    await begun(script, "a")
+    await host.cancel()
+    assert (await host.ended()).failure == "CANCELLED"
+    await until(lambda: script.cancelled == ["a"])
+    assert script.begun == ["a"]
+
+
+# The planner ------------------------------------------------------------------------------------------------------------
+
+
+async def test_steps_go_on_while_the_planner_thinks(host: Host) -> None:
+    """It is asked for another plan after a failure; what does not depend on that starts and ends meanwhile."""
+    planner = asyncio.Event()
+    first = plan(step("a", critical=True), step("b"), step("c", "b"), step("d", "c"))
+    script = Script([first, plan(step("x"))], failing("a"), gate=planner)
+    await host.start(script)
+    await until(lambda: bool(script.reasons))
+    await reached(host, b="completed", c="completed", d="completed")
+    assert "x" not in script.begun
+    planner.set()
+    ended = await host.ended()
+    assert (ended.failure, ended.states["x"], script.begun.count("d")) == ("", "completed", 1)
+
+
+# Delegation -------------------------------------------------------------------------------------------------------------
+
+
+async def delegated_in_a_process() -> str:
+    """A step goes to a sub-agent, which asks another one."""
+    helper = Agent("helper", model=ScriptedModel(["the key"]))
+    lead = Agent(
+        "lead",
+        model=ScriptedModel([ToolCall("1", "helper", '{"task": "find it"}'), "with the key"]),
+        sub_agents=[helper],
+    )
+    chief = Agent("chief", model=ScriptedModel([plan(step("a", role="lead"))]), sub_agents=[lead])
+    async with chief, chief.plan(QUERY) as run:
+        return await run.result(10)
+
+
+async def delegated_in_a_mesh(mesh: Mesh, troupe: Troupe) -> str:
+    async def lead(task: TaskContext) -> str:
+        return "with " + (await task.delegate("find it", role="helper")).text
+
+    async def helper(task: TaskContext) -> str:
+        return "the key"
+
+    async def planner(task: TaskContext) -> str:
+        return plan(step("a", role="lead"))
+
+    await troupe("lead", lead, coordinator=True)
+    await troupe("helper", helper)
+    await troupe("planner-of-leads", planner)
+    handle = await mesh.client.submit(QUERY, strategy="plan", planner="planner-of-leads", roles=["lead", "helper"])
+    return answer_text(await handle.result(20))
+
+
+@pytest.mark.parametrize("where", ["process", "mesh"])
+async def test_a_step_delegates(where: str, mesh: Mesh, troupe: Troupe) -> None:
+    made = await (delegated_in_a_process() if where == "process" else delegated_in_a_mesh(mesh, troupe))
+    assert made == "with the key"

@@ -121,15 +121,17 @@ async def test_a_finished_task_is_answered_at_once() -> None:
     assert [(message.role, message.content) for message in again.history] == [("user", TRIP), ("assistant", answer)]
 
 
-async def test_a_crash_before_the_answer_repeats_only_the_answer() -> None:
+@pytest.mark.parametrize(("lost", "answer", "calls"), [(1, "Both are booked.", 0), (2, "All is booked.", 1)])
+async def test_a_crash_before_the_answer_repeats_only_the_answer(lost: int, answer: str, calls: int) -> None:
+    """The last record is the answer; before it, the run has ended with the text that the model has written."""
     travel, journal = Travel(), MemoryJournal()
     two = reply(step("1", "book_flight", city="Rome"), step("2", "book_hotel", name="Plaza"))
     agent, _ = travel.agent(two, "Both are booked.")
     assert await agent.run_task(TRIP, journal=journal) == "Both are booked."
     again, model = travel.agent("All is booked.")
-    assert await again.run_task(TRIP, journal=journal.after(len(journal.appends) - 1)) == "All is booked."
+    assert await again.run_task(TRIP, journal=journal.after(len(journal.appends) - lost)) == answer
     assert sorted(travel.calls) == ["Plaza", "flight to Rome"]
-    assert len(model.requests) == 1
+    assert len(model.requests) == calls
 
 
 async def test_a_journal_of_another_query_is_refused() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
+from archon.errors import ResourceExhausted
 from archon.failure_kinds import RetryAdvice
 from archon_mesh.engine import LocalRun, RunState, Task
 from archon_mesh.engine import events as ev
@@ -189,3 +190,21 @@ async def test_an_observer_sees_each_event_with_the_state_after_it() -> None:
 
     await LocalRun([submit("a", "b")], Roles(), observe=observe).run()
     assert seqs == list(range(1, len(seqs) + 1))
+
+
+class FullJournal:
+    """Keeps nothing."""
+
+    def add(self, events: Sequence[ev.Event], now: float) -> None:
+        pass
+
+    def flush(self) -> None:
+        raise ResourceExhausted("the disk is full")
+
+
+async def test_after_a_failed_write_no_command_is_accepted() -> None:
+    """The state is ahead of the journal: what is decided on it would be lost."""
+    run = LocalRun([submit("a")], Roles(forever), journal=FullJournal())
+    for command in (inp.Pause(""), inp.Resume("")):
+        with pytest.raises(ResourceExhausted):
+            run.give(command)
