@@ -47,8 +47,8 @@ ROOMS: Final[tuple[Room, ...]] = (
     openapi_room,
     login_room,
     events_room,
-    shares_room,
     web_room,
+    shares_room,
     *optional_rooms(),
     connect_room,
 )
