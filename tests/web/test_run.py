@@ -63,14 +63,14 @@ async def test_text_streams_and_a_run_is_paused_resumed_and_cancelled(web: WebMe
     async with serving(web, "writing", write), web.client() as client, web.logged_in(Kind.OPERATOR) as opened:
         run = await client.submit("write", roles=["writing"])
         page = await opened.go(f"/runs/{run.run_id}")
-        await expect(page.get_by_text("working").first).to_be_visible()
+        await expect(page.locator("main .busy").first).to_contain_text("working")
         written.set()
         await expect(page.get_by_role("region", name="Text of writing so far")).to_contain_text("the first words")
         await page.get_by_role("button", name="Pause").click()
         await page.get_by_role("button", name="Resume").click()
         await page.get_by_role("button", name="Cancel", exact=True).click()
         await page.get_by_role("button", name="Cancel the run").click()
-        await expect(page.get_by_text("canceled").first).to_be_visible()
+        await expect(page.locator("main .over").first).to_contain_text("canceled")
         await expect(page.get_by_role("button", name="Rerun")).to_be_visible()
 
 
@@ -101,7 +101,7 @@ async def test_a_link_opens_the_run_without_a_login_and_without_actions(web: Web
         await page.goto(f"{web.url}/shared/{link}")
         await expect(page.get_by_role("heading", level=1)).to_have_text("Readers must be able to reserve a book.")
         await page.get_by_role("tab", name="Events").click()
-        await expect(page.get_by_text("taskState").first).to_be_visible()
+        await expect(page.get_by_role("list", name="Events")).to_contain_text("taskState")
         await expect(page.get_by_role("group", name="Actions")).to_have_count(0)
         answer = await context.request.get(f"{web.url}/shared/{link}", headers={"accept": "application/json"})
         assert (await answer.json())["run"]["runId"] == run_id

@@ -19,6 +19,7 @@ from archon.background import BackgroundLoop
 from archon.errors import ArchonError
 from archon.security.authenticator import own_authenticator
 from archon.security.transport import check_listening
+from archon_services.gateway.chains.room import chains_room
 from archon_services.gateway.connect.room import connect_room
 from archon_services.gateway.events.room import events_room
 from archon_services.gateway.failures import answer_failure, not_found
@@ -47,6 +48,7 @@ ROOMS: Final[tuple[Room, ...]] = (
     openapi_room,
     login_room,
     events_room,
+    chains_room,
     web_room,
     shares_room,
     *optional_rooms(),

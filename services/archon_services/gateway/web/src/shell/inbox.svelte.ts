@@ -73,14 +73,11 @@ class Inbox {
 
   /** Questions keep their places, and new ones follow: nothing moves under the pointer. */
   #inPlace(found: readonly Question[]): readonly Question[] {
-    const left = new Map(found.map((question) => [question.inputId, question]));
-    const kept = this.questions.flatMap((question) => {
-      const now = left.get(question.inputId);
-      left.delete(question.inputId);
-      return now ?? [];
-    });
+    const known = new Set(this.questions.map((question) => question.inputId));
+    const kept = this.questions.flatMap(({ inputId }) => found.find((question) => question.inputId === inputId) ?? []);
+    const added = found.filter((question) => !known.has(question.inputId));
     const expiry = (question: Question): number => Number(question.expireTime?.seconds ?? Number.MAX_SAFE_INTEGER);
-    return [...kept, ...[...left.values()].sort((one, other) => expiry(one) - expiry(other))];
+    return [...kept, ...added.sort((one, other) => expiry(one) - expiry(other))];
   }
 }
 

@@ -17,6 +17,15 @@ export const VIEWS: readonly View[] = [
   { path: "/runs", name: "Runs", needs: ["orchestrator", "ListRuns"], load: () => import("./runs/Runs.svelte") as Promise<Loaded> },
   { path: "/runs/:id", name: "", needs: ["orchestrator", "GetRun"], load: () => import("./run/Run.svelte") as unknown as Promise<Loaded> },
   { path: "/inbox", name: "Inbox", needs: ["orchestrator", "ListQuestions"], load: () => import("./inbox/Inbox.svelte") as Promise<Loaded> },
+  { path: "/chat", name: "Chat", needs: ["orchestrator", "ListRuns"], load: () => import("./chat/Chat.svelte") as Promise<Loaded> },
+  { path: "/chat/:role", name: "", needs: ["orchestrator", "SubmitRun"], load: () => import("./chat/Chat.svelte") as Promise<Loaded> },
+  { path: "/chat/:role/:session", name: "", needs: ["orchestrator", "ListRuns"], load: () => import("./chat/Chat.svelte") as Promise<Loaded> },
+  { path: "/fleet", name: "Fleet", needs: ["registry", "ListInstances"], load: () => import("./fleet/Fleet.svelte") as Promise<Loaded> },
+  { path: "/tools", name: "Tools", needs: ["orchestrator", "ListRunRecords"], load: () => import("./tools/Tools.svelte") as Promise<Loaded> },
+  { path: "/memory", name: "Memory", needs: ["memory graph", "GetGraph"], load: () => import("./memory/Memory.svelte") as Promise<Loaded> },
+  { path: "/prompts", name: "Prompts", needs: ["orchestrator", "ListRunRecords"], load: () => import("./prompts/Prompts.svelte") as Promise<Loaded> },
+  { path: "/learning", name: "Learning", needs: ["orchestrator", "ListLearnedVersions"], load: () => import("./learning/Learning.svelte") as Promise<Loaded> },
+  { path: "/audit", name: "Audit", needs: ["audit", "ListEntries"], load: () => import("./audit/Audit.svelte") as Promise<Loaded> },
 ];
 
 export interface Match {

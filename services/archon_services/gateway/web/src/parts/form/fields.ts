@@ -93,24 +93,26 @@ function simplified(schema: Json, root: Json): { schema: JsonObject; nullable: b
     const alternatives = plain["anyOf"] ?? plain["oneOf"];
     const type = plain["type"];
     if (typeof reference === "string") {
-      const { $ref: _reference, ...rest } = plain;
       const target = resolved(reference, root);
       if (target === undefined) return { schema: {}, nullable };
-      plain = { ...target, ...rest };
+      plain = { ...target, ...without(plain, "$ref") };
     } else if (Array.isArray(plain["allOf"]) && plain["allOf"].length === 1 && isObject(plain["allOf"][0])) {
-      const { allOf, ...rest } = plain;
-      plain = { ...((allOf as Json[])[0] as JsonObject), ...rest };
+      plain = { ...plain["allOf"][0], ...without(plain, "allOf") };
     } else if (Array.isArray(type) && type.includes("null")) {
       const others = type.filter((each) => each !== "null");
       [plain, nullable] = [{ ...plain, type: others.length === 1 ? (others[0] ?? null) : others }, true];
     } else if (Array.isArray(alternatives) && alternatives.some(isNull)) {
-      const { anyOf: _any, oneOf: _one, ...rest } = plain;
+      const rest = without(plain, "anyOf", "oneOf");
       const others = alternatives.filter((each) => !isNull(each));
       nullable = true;
       plain = others.length === 1 && isObject(others[0]) ? { ...others[0], ...rest } : { ...rest, anyOf: others };
     } else break;
   }
   return { schema: plain, nullable };
+}
+
+function without(schema: JsonObject, ...keys: readonly string[]): JsonObject {
+  return Object.fromEntries(Object.entries(schema).filter(([key]) => !keys.includes(key)));
 }
 
 function isNull(schema: Json): boolean {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { blocksOf, otherHost, safeUrl, unescaped } from "./tokens.js";
+import { blocksOf, headingLevels, otherHost, safeUrl, unescaped } from "./tokens.js";
 
 describe("links", () => {
   it.each([
@@ -35,6 +35,11 @@ describe("blocks", () => {
     const kinds = (text: string): string[] => (blocksOf(text) ?? []).map((token) => token.type).filter((kind) => kind !== "space");
     expect(kinds("<script>alert(1)</script>")).toEqual(["html"]);
     expect(kinds("# a\n\n- b\n\n```js\nc\n```")).toEqual(["heading", "list", "code"]);
+  });
+
+  it("steps over no level of headings", () => {
+    const levels = (text: string): number[] => [...headingLevels(blocksOf(text) ?? []).values()];
+    expect(levels("### a\n\n##### b\n\n# c\n\n## d\n\n# e")).toEqual([3, 4, 3, 4, 3]);
   });
 
   it("shows texts as they are that are too large, or nested too deeply", () => {

@@ -1,5 +1,5 @@
 /** Markdown of agents as tokens. No token becomes markup: `Markdown.svelte` makes elements of those that it knows. */
-import { Lexer, type Token } from "marked";
+import { Lexer, type Token, type Tokens } from "marked";
 
 /** Characters above which a text is shown as it is. */
 export const MAX_TEXT = 100_000;
@@ -23,6 +23,20 @@ export function blocksOf(text: string): Token[] | undefined {
 /** Returns a text with a mark in place of each character that turns the direction of what follows. */
 export function visible(text: string): string {
   return text.replace(/[\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+}
+
+/** Returns the level of each heading, from 3 on: below the headings of the page, and without a step over a level. */
+export function headingLevels(blocks: readonly Token[]): ReadonlyMap<Token, number> {
+  const open: number[] = [];
+  const levels: [Token, number][] = [];
+  for (const block of blocks) {
+    if (block.type !== "heading") continue;
+    const depth = (block as Tokens.Heading).depth;
+    while ((open.at(-1) ?? 0) >= depth) open.pop();
+    open.push(depth);
+    levels.push([block, Math.min(6, 2 + open.length)]);
+  }
+  return new Map(levels);
 }
 
 /** Returns the address of a link if it leads to a page or a mailbox: absolute, http, https or mailto. */

@@ -1,0 +1,1 @@
+"""Whether the chains of the audit log are whole, for the web page."""
