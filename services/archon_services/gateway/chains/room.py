@@ -29,7 +29,7 @@ _SECONDS: Final = 10.0
 
 
 class Chains:
-    """Verifies the chains of the log for a visitor who may list its links; for one at a time, because it takes memory."""
+    """Verifies the chains of the log for a visitor who may list its links; for one at a time, as it takes memory."""
 
     def __init__(self, gateway: Gateway) -> None:
         make: Callable[[Any], Any] = audit_service_pb2_grpc.AuditServiceStub

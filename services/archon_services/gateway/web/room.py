@@ -40,7 +40,10 @@ POLICY: Final = "; ".join(
 _FOREVER: Final = "public, max-age=31536000, immutable"
 """For files whose name has a digest of their content."""
 
-_NOT_BUILT: Final = "The web page is not built. In a clone `archon up` in a terminal builds it, or `make web`: load this page again then.\n"
+_NOT_BUILT: Final = (
+    "The web page is not built. In a clone `archon up` in a terminal builds it, or `make web`: load this page again "
+    "then.\n"
+)
 _SERVICE_UNAVAILABLE: Final = 503
 
 
