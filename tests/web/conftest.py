@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from tests.web.chromium import opened_browser
-from tests.web.page_mesh import WebMesh, web_mesh
+from tests.web.page_mesh import PATIENCE, WebMesh, web_mesh
 
 
 @pytest.fixture(scope="session")
 async def chromium() -> AsyncIterator[Browser]:
     """Chromium; a page of it is a context of its own."""
+    expect.set_options(timeout=PATIENCE)
     async with opened_browser() as browser:
         yield browser
 
