@@ -16,6 +16,7 @@ expect.set_options(timeout=PATIENCE)
 @pytest.fixture(scope="session")
 async def chromium() -> AsyncIterator[Browser]:
     """Chromium; a page of it is a context of its own."""
+    expect.set_options(timeout=PATIENCE)
     async with opened_browser() as browser:
         yield browser
 

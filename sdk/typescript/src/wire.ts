@@ -52,7 +52,7 @@ export function withoutSurrogates(text: string): string {
 
 /** Returns the length of a text in UTF-8. */
 export function byteLength(text: string): number {
-  return Buffer.byteLength(text, "utf8");
+  return typeof Buffer === "undefined" ? new TextEncoder().encode(text).length : Buffer.byteLength(text, "utf8"); // browsers fold runs, too
 }
 
 /** Returns a text of at most `limit` bytes; a longer one is cut at a character and ends with three dots. */

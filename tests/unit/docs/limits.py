@@ -480,6 +480,15 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_a_sweep_is_bounded_and_the_next_one_goes_on"],
         ),
         Limit(
+            "Text to search runs for; runs and bytes that a page looks through; bytes of a submit that are searched",
+            "{archon_services.orchestrator.api.run_search:MAX_TEXT|characters}; "
+            "{archon_services.orchestrator.api.run_search:MAX_SEARCHED}; "
+            "{archon_services.orchestrator.api.run_search:MAX_READ_BYTES|bytes}; "
+            "{archon_services.orchestrator.journal.page:OPENING_BYTES|bytes}",
+            "`INVALID_ARGUMENT`; the page ends, and has a token for the next one.",
+            ["test_runs_are_found_by_text_and_time"],
+        ),
+        Limit(
             "Marks of a run",
             "{archon_services.orchestrator.journal.retained:MAX_MARKS}",
             "`RESOURCE_EXHAUSTED`",
