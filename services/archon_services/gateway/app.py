@@ -48,9 +48,9 @@ ROOMS: Final[tuple[Room, ...]] = (
     openapi_room,
     login_room,
     events_room,
-    shares_room,
     chains_room,
     web_room,
+    shares_room,
     *optional_rooms(),
     connect_room,
 )

@@ -45,7 +45,9 @@ def runs(
     ] = "",
     search: Annotated[
         str,
-        typer.Option(metavar="TEXT", help="Only the runs with this text in their goal, roles, id, session or metadata."),
+        typer.Option(
+            metavar="TEXT", help="Only the runs with this text in their goal, roles, id, session or metadata."
+        ),
     ] = "",
     tree: Annotated[bool, typer.Option("--tree", help="Show each fork below the run that it was forked from.")] = False,
     watch: WatchOption = False,

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Iterable
+from contextlib import AsyncExitStack
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ from archon_services.cli.contexts import active_context, find_home
 from archon_services.cli.errors import OK, USAGE, CliError, Interrupted
 from archon_services.cli.interrupts import Signals, exit_code
 from archon_services.cli.name_pairs import read_pairs
+from archon_services.cli.page_build import build_detached, building_page
 from archon_services.cli.render.mesh_screen import MeshLines, MeshScreen, mesh_table
 from archon_services.cli.render.output import console, duration, is_terminal, print_stderr
 from archon_services.cli.target.temporary_mesh import own_mesh
@@ -131,6 +133,8 @@ def start_detached(home: Home, options: MeshOptions) -> MeshState:
     print(wrapped(f"Mesh ready after {duration(time.monotonic() - began)} in {home.root}. `archon down` stops it."))
     if address := login_address(home, state):
         print(f"In a browser, once: {address}" if not is_terminal() else f"In a browser, once:\n{address}")
+        if is_terminal() and (line := build_detached(home.logs / "web-page.log")):
+            print(wrapped(line))
     return state
 
 
@@ -161,11 +165,15 @@ async def _foreground(home: Home, options: MeshOptions, *, logs: bool) -> None:
             async with own_mesh(home, options, signals, created=screen.open):
                 state = live_state(home)
                 address = login_address(home, state) if state is not None else ""
-                screen.footer(
+                ready = (f"In a browser, once:\n{address}\n" if address else "") + (
                     f"Ready after {duration(time.monotonic() - began)}. Ctrl-C stops the mesh. "
-                    'In another terminal: archon run "..."' + (f"\nIn a browser, once:\n{address}" if address else "")
+                    'In another terminal: archon run "..."'
                 )
-                signum = await signals.next()
+                screen.footer(ready)
+                async with AsyncExitStack() as stack:
+                    if address and is_terminal():
+                        await stack.enter_async_context(building_page(lambda line: screen.footer(f"{ready}\n{line}")))
+                    signum = await signals.next()
                 screen.footer("Stopping. Press Ctrl-C again to kill the remaining processes.")
         finally:
             await screen.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import shutil
@@ -24,6 +25,10 @@ _CHECKS: Final = (
 )
 _OLDEST_NODE: Final = 20
 _SECONDS: Final = 600.0
+_FIRST_BYTES: Final = 90_000
+"""The most of the scripts and styles that every view needs, as they are sent: compressed by gzip."""
+_ALL_BYTES: Final = 240_000
+"""The most of all scripts and styles together."""
 
 
 def has_sources() -> bool:
@@ -62,10 +67,20 @@ def build() -> None:
 
 
 def check() -> None:
-    """Checks types and style of the sources, and runs their tests. Raises as `build` does; it was built before."""
+    """Checks types, style and size of the page, and runs its tests. Raises as `build` does; it was built before."""
+    check_size()
     node, _ = _node()
     for program in _CHECKS:
         _run(program, node)
+
+
+def check_size(folder: Path = DIST) -> None:
+    """Raises RuntimeError if the built page is larger than it may be."""
+    sizes = {path.name: len(gzip.compress(path.read_bytes(), 9)) for path in (folder / "assets").iterdir()}
+    first = sum(size for name, size in sizes.items() if name.startswith("index-"))
+    for size, limit, name in ((first, _FIRST_BYTES, "the first view"), (sum(sizes.values()), _ALL_BYTES, "all views")):
+        if size > limit:
+            raise RuntimeError(f"{name} of the page: {size:,} bytes compressed, at most {limit:,}: {sizes}")
 
 
 def main(arguments: Sequence[str]) -> int:

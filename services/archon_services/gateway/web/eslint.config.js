@@ -15,6 +15,7 @@ export default ts.config(
     rules: {
       "no-undef": "off", // the type checker finds them
       "svelte/no-at-html-tags": "error", // texts of agents are never markup
+      "svelte/prefer-svelte-reactivity": "off", // maps and addresses are replaced as a whole
       "no-restricted-properties": ["error", { property: "innerHTML" }, { property: "outerHTML" }, { property: "insertAdjacentHTML" }],
     },
   },

@@ -32,6 +32,14 @@ def read_files(folder: Path = FOLDER) -> Mapping[str, PageFile]:
     return {path.relative_to(folder).as_posix(): _read(path) for path in paths}
 
 
+def document_time(folder: Path = FOLDER) -> int:
+    """Returns the time at which the document was built, in nanoseconds since 1970; 0 if it was not built."""
+    try:
+        return (folder / INDEX).stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
 def _read(path: Path) -> PageFile:
     content = path.read_bytes()
     compressed = gzip.compress(content, 9, mtime=0) if path.suffix in _COMPRESSED else content

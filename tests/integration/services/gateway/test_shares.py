@@ -66,3 +66,14 @@ async def test_a_revoked_link_ends_its_streams(served: GatewayMesh) -> None:
         assert await _status(served, link) == 404
         await http.post(f"{ORCHESTRATOR}/CancelRun", json={"runId": run_id})
     served.keys.write()
+
+
+async def test_a_browser_gets_the_page_of_a_link_without_its_run(served: GatewayMesh) -> None:
+    async with served.http(OPERATOR) as http:
+        run_id = await served.submit(http, wait="10s")
+    async with served.http(headers={"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}) as http:
+        page = await http.get(f"/shared/{_link(served, run_id)}")
+        unknown = await http.get("/shared/no-link")
+    assert page.status_code == unknown.status_code, "the document is the same for all: its script reads the link"
+    assert page.headers["content-type"].startswith(("text/html", "text/plain; charset=utf-8"))
+    assert run_id not in page.text

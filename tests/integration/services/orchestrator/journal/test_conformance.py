@@ -161,7 +161,10 @@ async def test_runs_since_a_time_and_their_openings(journal: Journal) -> None:
     await store(journal, step("r3", 1, time=200.0))
     since = [row.run_id for row in await journal.runs(tenant="default", since=102.0)]
     assert since == ["r3", "r2"], "the time itself is within"
-    assert [row.run_id for row in await journal.runs(tenant="default", since=101.0, before=(103.0, "r3"))] == ["r2", "r1"]
+    assert [row.run_id for row in await journal.runs(tenant="default", since=101.0, before=(103.0, "r3"))] == [
+        "r2",
+        "r1",
+    ]
     openings = await journal.openings(["r0", "r3", "unknown"])
     assert set(openings) == {"r0", "r3"}
     assert openings["r3"] == (await journal.steps("r3", limit=1))[0].data

@@ -15,6 +15,7 @@ export interface View {
 
 export const VIEWS: readonly View[] = [
   { path: "/runs", name: "Runs", needs: ["orchestrator", "ListRuns"], load: () => import("./runs/Runs.svelte") as Promise<Loaded> },
+  { path: "/runs/:id", name: "", needs: ["orchestrator", "GetRun"], load: () => import("./run/Run.svelte") as unknown as Promise<Loaded> },
   { path: "/inbox", name: "Inbox", needs: ["orchestrator", "ListQuestions"], load: () => import("./inbox/Inbox.svelte") as Promise<Loaded> },
   { path: "/chat", name: "Chat", needs: ["orchestrator", "ListRuns"], load: () => import("./chat/Chat.svelte") as Promise<Loaded> },
   { path: "/chat/:role", name: "", needs: ["orchestrator", "SubmitRun"], load: () => import("./chat/Chat.svelte") as Promise<Loaded> },

@@ -1,63 +1,71 @@
-/** Places the tasks of a run as a graph from left to right. */
-import { Graph, layout } from "@dagrejs/dagre";
+/** The graph of a run: its tasks, or in a large run its roles. */
 import type { RunView } from "@sdk/runView/run.js";
+import type { TaskView } from "@sdk/runView/task.js";
+import type { TaskState } from "@sdk/types/usage.js";
+import { duration } from "../../parts/format.js";
+import type { GraphEdge, GraphNode } from "../../parts/graph/layout.js";
+import { kindOfState, nameOfState } from "../../parts/states.js";
 
-export const WIDTH = 176;
-export const HEIGHT = 46;
+/** Tasks up to which each is a node: the layout of more takes longer than a glance. */
+export const MAX_NODES = 150;
 
-/** Above this number of tasks a layout takes longer than a glance: the waterfall shows them all. */
-export const MOST_TASKS = 250;
-
-export interface Node {
-  readonly taskId: string;
-  readonly x: number;
-  readonly y: number;
+export interface RunGraph {
+  readonly nodes: readonly GraphNode[];
+  readonly edges: readonly GraphEdge[];
+  /** Whether the nodes are roles. */
+  readonly byRole: boolean;
 }
 
-export interface Edge {
-  readonly from: string;
-  readonly to: string;
-  /** Whether the one task has delegated the other one. */
-  readonly delegated: boolean;
-  /** Points of the line, as SVG wants them. */
-  readonly path: string;
+/** Returns the graph of a run as it is now. Delegations are dashed. */
+export function graphOf(view: RunView): RunGraph {
+  return view.tasks.size > MAX_NODES ? rolesOf(view) : tasksOf(view);
 }
 
-export interface Placed {
-  readonly nodes: readonly Node[];
-  readonly edges: readonly Edge[];
-  readonly width: number;
-  readonly height: number;
-}
-
-/** Returns a text that changes when the graph does: tasks and edges, not states. */
-export function shapeOf(view: RunView): string {
-  return [...view.tasks.values()].map((task) => `${task.taskId}<${view.predecessors(task).map((other) => other.taskId).join(",")}<${task.parentTaskId}`).join(";");
-}
-
-/** Returns the places of tasks and lines; undefined if there are too many. */
-export function place(view: RunView): Placed | undefined {
-  if (view.tasks.size === 0 || view.tasks.size > MOST_TASKS) return undefined;
-  const graph = new Graph();
-  graph.setGraph({ rankdir: "LR", nodesep: 16, ranksep: 44, marginx: 8, marginy: 8 });
-  for (const taskId of view.tasks.keys()) graph.setNode(taskId, { width: WIDTH, height: HEIGHT });
+function tasksOf(view: RunView): RunGraph {
+  const nodes = [...view.tasks.values()].map((task) => ({ id: task.taskId, label: task.label, note: noteOf(task), kind: kindOfState(task.state) }));
+  const edges: GraphEdge[] = [];
   for (const task of view.tasks.values()) {
-    for (const other of view.predecessors(task)) graph.setEdge(other.taskId, task.taskId, { delegated: false });
-    if (view.tasks.has(task.parentTaskId)) graph.setEdge(task.parentTaskId, task.taskId, { delegated: true });
+    for (const other of view.predecessors(task)) edges.push({ from: other.taskId, to: task.taskId });
+    if (task.parentTaskId !== "") edges.push({ from: task.parentTaskId, to: task.taskId, dashed: true });
   }
-  layout(graph);
-  const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number };
-  return {
-    width,
-    height,
-    nodes: graph.nodes().map((taskId) => {
-      const { x, y } = graph.node(taskId) as { x: number; y: number };
-      return { taskId, x: x - WIDTH / 2, y: y - HEIGHT / 2 };
-    }),
-    edges: graph.edges().map(({ v, w }) => {
-      const { points, delegated } = graph.edge(v, w) as { points: { x: number; y: number }[]; delegated: boolean };
-      const path = points.map(({ x, y }, index) => `${index === 0 ? "M" : "L"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
-      return { from: v, to: w, delegated, path };
-    }),
+  return { nodes, edges, byRole: false };
+}
+
+function noteOf(task: TaskView): string {
+  const running = [...task.toolCalls.values()].at(-1);
+  if (running !== undefined && !task.final) return `calls ${running}`;
+  const last = task.attempt;
+  const attempts = task.attempts.length > 1 ? `, attempt ${task.attempts.length}` : "";
+  return nameOfState(task.state) + (task.ended > 0 && last ? `, ${duration(task.ended - last.started)}` : "") + attempts;
+}
+
+function rolesOf(view: RunView): RunGraph {
+  const groups = new Map<string, TaskView[]>();
+  const edges = new Map<string, GraphEdge>();
+  const add = (from: string | undefined, to: string, dashed: boolean): void => {
+    if (from !== undefined && from !== to) edges.set(`${from}\n${to}`, { from, to, dashed });
   };
+  for (const task of view.tasks.values()) {
+    const group = groups.get(task.role);
+    if (group) group.push(task);
+    else groups.set(task.role, [task]);
+    for (const id of task.predecessors) add(view.tasks.get(id)?.role, task.role, false);
+    if (task.parentTaskId !== "") add(view.tasks.get(task.parentTaskId)?.role, task.role, true);
+  }
+  for (const [from, to] of view.edges) if (groups.has(from) && groups.has(to)) add(from, to, false);
+  const nodes = [...groups].map(([role, tasks]) => ({ id: role, label: role, note: countsOf(tasks), kind: kindOf(tasks) }));
+  return { nodes, edges: [...edges.values()], byRole: true };
+}
+
+function countsOf(tasks: readonly TaskView[]): string {
+  const counts = new Map<TaskState, number>();
+  for (const { state } of tasks) counts.set(state, (counts.get(state) ?? 0) + 1);
+  return [...counts].map(([state, count]) => `${count.toLocaleString("en")} ${nameOfState(state)}`).join(", ");
+}
+
+const URGENT: readonly TaskState[] = ["FAILED", "INPUT_REQUIRED", "WORKING", "SUBMITTED", "COMPLETED"];
+
+function kindOf(tasks: readonly TaskView[]): string {
+  const states = new Set(tasks.map((task) => task.state));
+  return kindOfState(URGENT.find((state) => states.has(state)) ?? "CANCELED");
 }

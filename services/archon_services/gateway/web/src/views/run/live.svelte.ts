@@ -1,51 +1,111 @@
-/** A run as its events tell it, live: the fold of the SDK, and the events themselves. */
+/** A run while it is shown: its events, folded by the SDK as they come, and its state as the orchestrator says it. */
+import { fromJson, type JsonValue } from "@bufbuild/protobuf";
+import { GetRunResponseSchema } from "@api/archon/api/orchestrator/v1/orchestrator_service_pb.js";
+import type { Run, RunEvent as EventMessage } from "@api/archon/api/orchestrator/v1/run_pb.js";
 import { RunView } from "@sdk/runView/run.js";
 import { RunEvent } from "@sdk/types/run.js";
-import { watchRun } from "../../api/events.js";
+import { orchestrator } from "../../api/clients.js";
+import { watchEvents } from "../../api/events.js";
+import { isFinal } from "../../parts/format.js";
 
-/** Pieces of text and of thinking come by the hundred: the view is drawn again once per frame of the screen at most. */
+const FRAME_MS = 100;
+const READ_MS = 1_000;
+const LARGE_READ_MS = 5_000;
+const LARGE_TASKS = 200;
+
+/** Where a run is read from. */
+export interface Source {
+  readonly events: string;
+  read(): Promise<Run | undefined>;
+}
+
+export function ownRun(runId: string): Source {
+  return { events: `/events/runs/${encodeURIComponent(runId)}`, read: async () => (await orchestrator.getRun({ runId })).run };
+}
+
+/** The run of a link, for a reader without a login. */
+export function sharedRun(link: string): Source {
+  const path = `/shared/${encodeURIComponent(link)}`;
+  const read = async (): Promise<Run | undefined> => {
+    const response = await fetch(path, { headers: { accept: "application/json" } });
+    const answer = (await response.json()) as JsonValue & { message?: string };
+    if (!response.ok) throw new Error(answer.message ?? "This link has expired, was revoked, or never existed.");
+    return fromJson(GetRunResponseSchema, answer, { ignoreUnknownFields: true }).run;
+  };
+  return { events: `${path}/events`, read };
+}
+
 export class LiveRun {
   readonly view = new RunView();
-  /** The durable events, in order. */
-  readonly events: RunEvent[] = [];
-  connected = $state(true);
-  ended = $state(false);
-  problem = $state("");
-  /** Grows when something has changed: read it in whatever shows the run. */
+  /** The durable events, in order: the one with number n is the one at n - 1. */
+  readonly events: EventMessage[] = [];
+  /** Counts the times at which the fold has changed: what shows it reads this, too. */
   version = $state(0);
-  #drawing = false;
-  readonly #close: () => void;
+  run = $state.raw<Run | undefined>(undefined);
+  problem = $state.raw<unknown>(undefined);
+  connected = $state(true);
+  /** Why no events come, although the run goes on. */
+  failure = $state("");
+  #frame: ReturnType<typeof setTimeout> | undefined;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #lastRead = 0;
+  #seenSeq = 0;
+  #stopped = false;
 
-  constructor(runId: string) {
-    this.#close = watchRun(runId, {
-      event: (proto) => {
-        const event = new RunEvent(proto);
-        if (event.seq > 0) {
-          if (event.seq <= this.view.lastSeq) return; // after a reconnect
-          this.events.push(event);
-        }
-        this.view.apply(event);
-        this.#draw();
-      },
+  constructor(private readonly source: Source) {}
+
+  /** Watches until the returned function is called. */
+  start(): () => void {
+    const stop = watchEvents(this.source.events, {
+      event: (proto) => this.#apply(proto),
       connected: (yes) => (this.connected = yes),
       end: () => {
-        this.ended = true;
         this.connected = true;
+        void this.read();
       },
-      failure: (message) => (this.problem = message),
+      failure: (message) => (this.failure = message),
     });
+    void this.read();
+    return () => {
+      this.#stopped = true;
+      stop();
+      clearTimeout(this.#frame);
+      clearTimeout(this.#timer);
+    };
   }
 
-  close(): void {
-    this.#close();
+  /** Reads the run as the orchestrator has it now. */
+  async read(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#lastRead = Date.now();
+    this.#seenSeq = this.view.lastSeq;
+    try {
+      const run = await this.source.read();
+      if (this.#stopped) return;
+      this.run = run;
+      this.problem = undefined;
+    } catch (thrown) {
+      if (!this.#stopped && this.run === undefined) this.problem = thrown;
+    }
   }
 
-  #draw(): void {
-    if (this.#drawing) return;
-    this.#drawing = true;
-    requestAnimationFrame(() => {
-      this.#drawing = false;
-      this.version += 1;
-    });
+  #apply(proto: EventMessage): void {
+    const seq = Number(proto.seq);
+    if (seq > 0) {
+      if (seq <= this.view.lastSeq) return; // after a reconnect
+      this.events.push(proto);
+    }
+    this.view.apply(new RunEvent(proto));
+    this.#frame ??= setTimeout(() => this.#show(), FRAME_MS);
+  }
+
+  #show(): void {
+    this.#frame = undefined;
+    this.version++;
+    if (this.view.lastSeq === this.#seenSeq || this.#timer !== undefined || this.#stopped) return;
+    const pause = this.view.tasks.size > LARGE_TASKS ? LARGE_READ_MS : READ_MS;
+    const ended = this.view.ended > 0 && this.run !== undefined && !isFinal(this.run.state);
+    this.#timer = setTimeout(() => void this.read(), ended ? 0 : Math.max(0, this.#lastRead + pause - Date.now()));
   }
 }
