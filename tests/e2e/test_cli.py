@@ -228,7 +228,9 @@ def test_runs_are_listed_by_state_and_age(terminal: Terminal) -> None:
     assert len(terminal.archon("runs", "--state", "completed", "--since", "1h", "--limit", "1").out.splitlines()) == 2
     assert terminal.archon("runs", "--since", "2099-01-01").out == "There are no runs since then.\n"
     assert "It must be blue." in terminal.archon("runs", "--search", "MUST BE BLUE", *own).out
-    assert terminal.archon("runs", "--search", "no such text").out == "There are no runs with the text 'no such text'.\n"
+    assert (
+        terminal.archon("runs", "--search", "no such text").out == "There are no runs with the text 'no such text'.\n"
+    )
     assert terminal.archon("runs", "--search", "x" * 201).code == 2
 
 

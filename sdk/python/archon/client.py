@@ -353,7 +353,9 @@ class Client:
         with `since` and `until` (seconds since the epoch) only runs that were submitted from then on, or before then.
         Raises InvalidArgument if the text is longer than 200 characters."""
         runs: list[Run] = []
-        request = pb.ListRunsRequest(session_id=session_id, states=[TaskState(each).proto for each in states], text=text)
+        request = pb.ListRunsRequest(
+            session_id=session_id, states=[TaskState(each).proto for each in states], text=text
+        )
         if since:
             set_seconds(request.created_since, since)
         if until:
