@@ -18,6 +18,7 @@ ArchonError
   |   + LeaseExpired
   |   + UnknownLearnedVersion
   |   + LinkRefused
+  |   + UnknownSchedule
   + AlreadyExists                 ALREADY_EXISTS
   |   + RequestIdReused
   + PermissionDenied              PERMISSION_DENIED     (PermissionError)
@@ -48,6 +49,7 @@ ArchonError
   |   + ConversationMoved
   |   + SessionReplaced
   |   + SequenceGap
+  |   + ScheduleChanged
   + OutOfRange                    OUT_OF_RANGE          (IndexError)
   + Unimplemented                 UNIMPLEMENTED         (NotImplementedError)
   |   + UnknownFrame
@@ -265,6 +267,12 @@ class UnknownLearnedVersion(NotFound):
     """The learned weights of the tenant have no such version."""
 
     default_reason = "UNKNOWN_LEARNED_VERSION"
+
+
+class UnknownSchedule(NotFound):
+    """The tenant has no schedule of this name."""
+
+    default_reason = "UNKNOWN_SCHEDULE"
 
 
 class NoReceiver(NotFound):
@@ -492,6 +500,12 @@ class SequenceGap(Aborted):
     """A frame is missing before this one; the sender resends from `metadata["expected"]`."""
 
     default_reason = "SEQUENCE_GAP"
+
+
+class ScheduleChanged(Aborted):
+    """The schedule was changed since the caller has read it."""
+
+    default_reason = "SCHEDULE_CHANGED"
 
 
 class OutOfRange(ArchonError, IndexError):

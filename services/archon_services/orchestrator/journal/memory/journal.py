@@ -11,6 +11,7 @@ from archon_services.orchestrator.journal.memory.chains import MemoryChains
 from archon_services.orchestrator.journal.memory.daily_usage import MemoryDailyUsage
 from archon_services.orchestrator.journal.memory.learning import MemoryLearning
 from archon_services.orchestrator.journal.memory.retained import MemoryMarks
+from archon_services.orchestrator.journal.memory.triggers import MemoryTriggers
 from archon_services.orchestrator.journal.page import PAGE_BYTES, page_of
 from archon_services.orchestrator.journal.retained import DetailedRun
 from archon_services.orchestrator.journal.rows import (
@@ -45,7 +46,7 @@ class _Steps:
     batch_id: str = ""
 
 
-class MemoryJournal(MemoryLearning, MemoryMarks, MemoryDailyUsage, MemoryChains):
+class MemoryJournal(MemoryTriggers, MemoryLearning, MemoryMarks, MemoryDailyUsage, MemoryChains):
     """Keeps every promise of the port, except to outlive the process."""
 
     durability = "none"
