@@ -248,6 +248,12 @@ const (
 
 	// ReasonLinkRefused: The link was used before, has expired, was revoked, or never existed.
 	ReasonLinkRefused Reason = "LINK_REFUSED"
+
+	// ReasonUnknownSchedule: NOT_FOUND: the tenant has no schedule of this name.
+	ReasonUnknownSchedule Reason = "UNKNOWN_SCHEDULE"
+
+	// ReasonScheduleChanged: ABORTED: the schedule was changed since the caller has read it.
+	ReasonScheduleChanged Reason = "SCHEDULE_CHANGED"
 )
 
 var reasonTable = map[Reason]reasonEntry{
@@ -332,6 +338,8 @@ var reasonTable = map[Reason]reasonEntry{
 	ReasonTooManyRequests:       {87, codes.ResourceExhausted, "infrastructure.rate_limit"},
 	ReasonCrossSiteRequest:      {88, codes.PermissionDenied, "input.permission"},
 	ReasonLinkRefused:           {89, codes.NotFound, "input.not_found"},
+	ReasonUnknownSchedule:       {94, codes.NotFound, "input.not_found"},
+	ReasonScheduleChanged:       {95, codes.Aborted, "collaboration.shared_state_conflict"},
 }
 
 // The kinds of failures, in the order of the catalogue.

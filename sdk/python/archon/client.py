@@ -32,6 +32,7 @@ from archon.security.credentials import Credentials
 from archon.status import from_failure
 from archon.strategy_choice import StrategyChoice
 from archon.submission import Goal, RunOptions, content, fork_request, submit_request
+from archon.schedules import Schedules
 from archon.types.breakpoint import to_breakpoint
 from archon.types.budget import Budget
 from archon.types.forked_task import ForkedTask, ForkPreview
@@ -163,6 +164,8 @@ class Client:
     ) -> None:
         self._channel = connect(target, options, credentials=credentials, certificate=certificate)
         self._stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(self._channel)
+        self.schedules = Schedules(self._channel)
+        """The schedules of the tenant."""
 
     async def __aenter__(self) -> Client:
         return self

@@ -187,6 +187,10 @@ export const REASONS = {
   CROSS_SITE_REQUEST: { number: 88, code: "PERMISSION_DENIED", kind: "input.permission" },
   /** The link was used before, has expired, was revoked, or never existed. */
   LINK_REFUSED: { number: 89, code: "NOT_FOUND", kind: "input.not_found" },
+  /** NOT_FOUND: the tenant has no schedule of this name. */
+  UNKNOWN_SCHEDULE: { number: 94, code: "NOT_FOUND", kind: "input.not_found" },
+  /** ABORTED: the schedule was changed since the caller has read it. */
+  SCHEDULE_CHANGED: { number: 95, code: "ABORTED", kind: "collaboration.shared_state_conflict" },
 } as const;
 
 /** A reason of the contract. */

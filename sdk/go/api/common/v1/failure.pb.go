@@ -198,6 +198,10 @@ const (
 	ErrorReason_ERROR_REASON_CROSS_SITE_REQUEST ErrorReason = 88
 	// The link was used before, has expired, was revoked, or never existed.
 	ErrorReason_ERROR_REASON_LINK_REFUSED ErrorReason = 89
+	// NOT_FOUND: the tenant has no schedule of this name.
+	ErrorReason_ERROR_REASON_UNKNOWN_SCHEDULE ErrorReason = 94
+	// ABORTED: the schedule was changed since the caller has read it.
+	ErrorReason_ERROR_REASON_SCHEDULE_CHANGED ErrorReason = 95
 )
 
 // Enum value maps for ErrorReason.
@@ -285,6 +289,8 @@ var (
 		87: "ERROR_REASON_TOO_MANY_REQUESTS",
 		88: "ERROR_REASON_CROSS_SITE_REQUEST",
 		89: "ERROR_REASON_LINK_REFUSED",
+		94: "ERROR_REASON_UNKNOWN_SCHEDULE",
+		95: "ERROR_REASON_SCHEDULE_CHANGED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":             0,
@@ -369,6 +375,8 @@ var (
 		"ERROR_REASON_TOO_MANY_REQUESTS":       87,
 		"ERROR_REASON_CROSS_SITE_REQUEST":      88,
 		"ERROR_REASON_LINK_REFUSED":            89,
+		"ERROR_REASON_UNKNOWN_SCHEDULE":        94,
+		"ERROR_REASON_SCHEDULE_CHANGED":        95,
 	}
 )
 
@@ -805,7 +813,7 @@ const file_archon_api_common_v1_failure_proto_rawDesc = "" +
 	"\x04kind\x18\v \x01(\tR\x04kind\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\xa5\x15\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\xeb\x15\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ERROR_REASON_UNKNOWN\x10\x01\x12!\n" +
@@ -889,7 +897,9 @@ const file_archon_api_common_v1_failure_proto_rawDesc = "" +
 	"\x1eERROR_REASON_CALLS_NOT_RELAYED\x10V\x12\"\n" +
 	"\x1eERROR_REASON_TOO_MANY_REQUESTS\x10W\x12#\n" +
 	"\x1fERROR_REASON_CROSS_SITE_REQUEST\x10X\x12\x1d\n" +
-	"\x19ERROR_REASON_LINK_REFUSED\x10Y*\xf0\x01\n" +
+	"\x19ERROR_REASON_LINK_REFUSED\x10Y\x12!\n" +
+	"\x1dERROR_REASON_UNKNOWN_SCHEDULE\x10^\x12!\n" +
+	"\x1dERROR_REASON_SCHEDULE_CHANGED\x10_*\xf0\x01\n" +
 	"\fFailureClass\x12\x1d\n" +
 	"\x19FAILURE_CLASS_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13FAILURE_CLASS_MODEL\x10\x01\x12\x16\n" +

@@ -204,6 +204,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A page of another site has made the browser send the request."""
     ERROR_REASON_LINK_REFUSED: _ErrorReason.ValueType  # 89
     """The link was used before, has expired, was revoked, or never existed."""
+    ERROR_REASON_UNKNOWN_SCHEDULE: _ErrorReason.ValueType  # 94
+    """NOT_FOUND: the tenant has no schedule of this name."""
+    ERROR_REASON_SCHEDULE_CHANGED: _ErrorReason.ValueType  # 95
+    """ABORTED: the schedule was changed since the caller has read it."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -388,6 +392,10 @@ ERROR_REASON_CROSS_SITE_REQUEST: ErrorReason.ValueType  # 88
 """A page of another site has made the browser send the request."""
 ERROR_REASON_LINK_REFUSED: ErrorReason.ValueType  # 89
 """The link was used before, has expired, was revoked, or never existed."""
+ERROR_REASON_UNKNOWN_SCHEDULE: ErrorReason.ValueType  # 94
+"""NOT_FOUND: the tenant has no schedule of this name."""
+ERROR_REASON_SCHEDULE_CHANGED: ErrorReason.ValueType  # 95
+"""ABORTED: the schedule was changed since the caller has read it."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

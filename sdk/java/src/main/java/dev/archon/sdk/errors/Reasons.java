@@ -253,6 +253,12 @@ public final class Reasons {
   /** The link was used before, has expired, was revoked, or never existed. */
   public static final String LINK_REFUSED = "LINK_REFUSED";
 
+  /** NOT_FOUND: the tenant has no schedule of this name. */
+  public static final String UNKNOWN_SCHEDULE = "UNKNOWN_SCHEDULE";
+
+  /** ABORTED: the schedule was changed since the caller has read it. */
+  public static final String SCHEDULE_CHANGED = "SCHEDULE_CHANGED";
+
   private static final Map<String, FailureKind> KINDS = new LinkedHashMap<>();
   private static final Map<String, Reason> REASONS = new LinkedHashMap<>();
   private static final Map<Integer, Reason> NUMBERS = new LinkedHashMap<>();
@@ -386,6 +392,8 @@ public final class Reasons {
     reason(TOO_MANY_REQUESTS, 87, Status.Code.RESOURCE_EXHAUSTED, "infrastructure.rate_limit");
     reason(CROSS_SITE_REQUEST, 88, Status.Code.PERMISSION_DENIED, "input.permission");
     reason(LINK_REFUSED, 89, Status.Code.NOT_FOUND, "input.not_found");
+    reason(UNKNOWN_SCHEDULE, 94, Status.Code.NOT_FOUND, "input.not_found");
+    reason(SCHEDULE_CHANGED, 95, Status.Code.ABORTED, "collaboration.shared_state_conflict");
     KIND_OF_CODE.put(Status.Code.CANCELLED, "input.cancelled");
     KIND_OF_CODE.put(Status.Code.UNKNOWN, "infrastructure.fault");
     KIND_OF_CODE.put(Status.Code.INVALID_ARGUMENT, "input.invalid");
