@@ -214,5 +214,3 @@ def _runs(world: World, uid: str) -> dict[str, str]:
     """Returns the runs of a schedule by their request ids."""
     requests = world.journal._requests.items()
     return {key[1]: value[1] for key, value in requests if key[1].startswith(f"schedule/{uid}/")}
-
-

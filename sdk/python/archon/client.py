@@ -27,12 +27,12 @@ from archon.errors import (
 )
 from archon.interceptors import translated
 from archon.output import OutputType
+from archon.schedules import Schedules
 from archon.security.certificates import CertificateFolder
 from archon.security.credentials import Credentials
 from archon.status import from_failure
 from archon.strategy_choice import StrategyChoice
 from archon.submission import Goal, RunOptions, content, fork_request, submit_request
-from archon.schedules import Schedules
 from archon.types.breakpoint import to_breakpoint
 from archon.types.budget import Budget
 from archon.types.forked_task import ForkedTask, ForkPreview

@@ -1,6 +1,6 @@
 """Client of schedules: runs that the orchestrator submits at times.
 
-    await client.schedules.create("nightly", "Review the day.", cron="0 2 * * *", time_zone="Europe/Berlin", roles=["reviewer"])
+await client.schedules.create("nightly", "Review the day.", cron="0 2 * * *", time_zone="Europe/Berlin", roles=["reviewer"])
 """
 
 from __future__ import annotations

@@ -106,7 +106,9 @@ class ScheduleCommands:
 
         def change(decision: Decision) -> None:
             if not decision.schedule.paused:
-                decision.edit(lambda schedule: _edited(schedule, decision.now, paused=True, pause_reason=request.reason))
+                decision.edit(
+                    lambda schedule: _edited(schedule, decision.now, paused=True, pause_reason=request.reason)
+                )
 
         return await self._changed(request.name, change, "schedule.pause")
 
@@ -152,7 +154,9 @@ class ScheduleCommands:
         if fire_ids:
             await self._noted("schedule.trigger", name, fires=len(fire_ids))
         if not request.HasField("start") and not fire_ids:
-            return [fire for fire in decision.schedule.open_fires if fire.fire_id == asked[0][0]] or list(stored.values())
+            return [fire for fire in decision.schedule.open_fires if fire.fire_id == asked[0][0]] or list(
+                stored.values()
+            )
         return [fire for fire in decision.fires if fire.fire_id in set(fire_ids)]
 
     def _range(self, schedule: Schedule, request: pb.TriggerScheduleRequest) -> list[tuple[str, float]]:
@@ -169,9 +173,7 @@ class ScheduleCommands:
     async def delete(self, request: pb.DeleteScheduleRequest) -> None:
         """Deletes a schedule. Raises UnknownSchedule and ScheduleChanged."""
         name = _storable(request.name)
-        await self.store.delete(
-            context.current().tenant, name, lambda schedule: _check_etag(schedule, request.etag)
-        )
+        await self.store.delete(context.current().tenant, name, lambda schedule: _check_etag(schedule, request.etag))
         await self._noted("schedule.delete", name)
 
     async def _changed(self, name: str, change: Callable[[Decision], None], action: str) -> Schedule:

@@ -116,4 +116,3 @@ def fire_to_proto(fire: Fire) -> pb.ScheduleFire:
     if fire.failure:
         out.failure.ParseFromString(fire.failure)
     return out
-

@@ -137,6 +137,7 @@ class Decision:
         elif len(waiting) >= MAX_WAITING:
             return self._skip(fire, f"{MAX_WAITING:,} fires wait already")
         self._put(replace(fire, overlap=overlap))
+        return None
 
     def _skip(self, fire: Fire, reason: str) -> None:
         self._put(replace(fire, state=FireState.SKIPPED, reason=reason))
@@ -170,7 +171,7 @@ class Decision:
         """The run of a fire was refused: `final`, or for at least `delay` seconds. Then it is tried again as long as the
         window of the schedule is open."""
         if (fire := self._starting(fire_id)) is None:
-            return
+            return None
         tries = fire.tries + 1
         due = self.now + max(delay, min(MAX_DELAY, 2.0 ** min(tries - 1, 10)))
         fire = replace(fire, tries=tries, reason=message, failure=failure)
@@ -179,6 +180,7 @@ class Decision:
         self._put(replace(fire, state=FireState.REFUSED, request=b""))
         self._replace(refused=self.schedule.refused + 1)
         self._failed(f"the run of {fire.fire_id} was refused: {message}")
+        return None
 
     def ended(self, run_id: str, state: FireState) -> None:
         """The run of a fire has ended."""

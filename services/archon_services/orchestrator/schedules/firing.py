@@ -172,9 +172,7 @@ class ScheduleFiring:
         except ArchonError as error:
             _log.warning("schedule %s: the run of %s is refused: %s", schedule.name, fire.fire_id, error)
             return error
-        _log.info(
-            "schedule %s: run %s is the one of %s", schedule.name, run_id, fire.fire_id, extra={"run_id": run_id}
-        )
+        _log.info("schedule %s: run %s is the one of %s", schedule.name, run_id, fire.fire_id, extra={"run_id": run_id})
         return run_id
 
 

@@ -119,7 +119,7 @@ class Schedule:
     created: float
     updated: float
     cursor: float
-    policies: Policies = Policies()  # noqa: RUF009 - immutable
+    policies: Policies = Policies()
     note: str = ""
     request_id: str = ""
     version: int = 1

@@ -54,7 +54,9 @@ MOST_CONNECTIONS: Final = _OWN + POOL_SIZE
 Result = Outcome | SameRequest
 
 
-class PostgresJournal(PostgresTrackRecords, PostgresLearning, PostgresTriggers, PostgresRetained, PostgresDailyUsage, PostgresChains):
+class PostgresJournal(
+    PostgresTrackRecords, PostgresLearning, PostgresTriggers, PostgresRetained, PostgresDailyUsage, PostgresChains
+):
     """Steps and new runs are each committed in groups over a connection of their own, the rest goes through a small
     pool, one connection listens: eight connections at most, five if the database has no more. Every call ends within
     about 20 seconds, and every error is an ArchonError.

@@ -18,7 +18,7 @@ SELECT {_COLUMNS} FROM archon_journal.triggers WHERE tenant = $1 AND kind = $2 A
 ORDER BY "name" LIMIT $4
 """
 _COUNT: Final = "SELECT count(*) FROM archon_journal.triggers WHERE tenant = $1 AND kind = $2"
-_CLAIM: Final = f"""
+_CLAIM: Final = """
 WITH free AS (
   SELECT tenant, kind, "name" FROM archon_journal.triggers
   WHERE kind = $1 AND due <= $2 AND (owner = $3 OR owner NOT IN (SELECT owner FROM archon_journal.owners))

@@ -11,7 +11,7 @@ import pytest
 from archon_services.orchestrator.journal import EndedFire, FireRow, Journal, OwnerRow, TriggerRow
 from archon_services.orchestrator.journal.memory import triggers as memory_triggers
 from archon_services.orchestrator.journal.sqlite import triggers as sqlite_triggers
-from tests.fixtures.journal import creation, new_run, store, step
+from tests.fixtures.journal import creation, new_run, step, store
 
 KIND = "schedule"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
@@ -86,7 +87,7 @@ def test_times_are_the_same_from_wherever_they_are_counted(expression: str, zone
     times = Times(Cron(expression, zone))
     found = next_times(times, after, 6)
     assert found == sorted(set(found)) and found[0] > after
-    for before, following in zip(found, found[1:], strict=False):
+    for before, following in itertools.pairwise(found):
         assert next_time(times, before) == following
         assert next_time(times, following - 1) == following
     assert times_between(times, after, found[-1], 100) == (found, False)
@@ -123,14 +124,17 @@ def test_jitter_is_the_same_each_time_and_keeps_the_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "expression", ["* * *", "61 * * * *", "0 0 30 2 *", "0 0 31 4 *", "@reboot", "a b c d e", "", "*/0 * * * *", "0 " * 6]
+    "expression",
+    ["* * *", "61 * * * *", "0 0 30 2 *", "0 0 31 4 *", "@reboot", "a b c d e", "", "*/0 * * * *", "0 " * 6],
 )
 def test_an_expression_that_never_fires_or_is_none_is_refused(expression: str) -> None:
     with pytest.raises(InvalidArgument):
         check_timing(Cron(expression))
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berln", "../../etc/passwd", "/etc/localtime", "localtime", "Europe", "\0", "x" * 300])
+@pytest.mark.parametrize(
+    "zone", ["Europe/Berln", "../../etc/passwd", "/etc/localtime", "localtime", "Europe", "\0", "x" * 300]
+)
 def test_a_time_zone_that_is_not_of_the_database_is_refused(zone: str) -> None:
     with pytest.raises(InvalidArgument):
         check_timing(Cron("* * * * *", zone))
