@@ -23,14 +23,19 @@ from archon_services.orchestrator.schedules.schedule import (
     Policies,
     Schedule,
 )
-from archon_services.orchestrator.schedules.times import Cron, Every, Times, time_text, times_between
+from archon_services.orchestrator.schedules.times import Cron, Every, Times, Timing, time_text, times_between
 from tests.fixtures.journal import creation, new_run, step
 from tests.simulation.loop import Process, VirtualLoop
 
 START: Final = 1_700_000_000.0
 LEASE: Final = 3.0
 SECONDS: Final = 400.0
-TIMES: Final = (Every(7.0), Every(60.0, 5.0), Cron("*/2 * * * *"), Cron("*/5 * * * *", "Europe/Berlin"))
+TIMES: Final[tuple[Timing, ...]] = (
+    Every(7.0),
+    Every(60.0, 5.0),
+    Cron("*/2 * * * *"),
+    Cron("*/5 * * * *", "Europe/Berlin"),
+)
 
 
 class SlowJournal:
@@ -123,7 +128,7 @@ class World:
         name = f"replica-{self.numbers}"
         process = self.replicas[name] = Process(name, self.loop)
         await self.journal.enter(OwnerRow(name, "", 1, 0))
-        store = ScheduleStore(SlowJournal(self.journal, self.chance, 0.05), self.now)  # type: ignore[arg-type]
+        store = ScheduleStore(SlowJournal(self.journal, self.chance, 0.05), self.now)
         firing = ScheduleFiring(store, self, lambda: name)
         process.start(_kept(firing))
 

@@ -1,10 +1,11 @@
 """Client of schedules: runs that the orchestrator submits at times.
 
-await client.schedules.create("nightly", "Review the day.", cron="0 2 * * *", time_zone="Europe/Berlin", roles=["reviewer"])
+await client.schedules.create("nightly", "Review the day.", cron="0 2 * * *", time_zone="Europe/Berlin")
 """
 
 from __future__ import annotations
 
+import builtins
 import uuid
 from collections.abc import AsyncGenerator
 from typing import Any, Final, TypedDict, Unpack
@@ -25,14 +26,14 @@ PAGE: Final = 100
 class ScheduleOptions(TypedDict, total=False):
     """When a schedule fires, and its policies. Times are in seconds since the epoch, durations in seconds.
 
-    One of `cron` (five fields, or @daily and the like; in `time_zone`, a name of the IANA database, by default UTC), `every`
-    (an interval, counted from the epoch, plus `offset`) and `at` (one time) is needed. No time is before `start` or after
-    `end`; `jitter` delays each by a part of it; the schedule ends after `max_runs` runs.
+    One of `cron` (five fields, or @daily and the like; in `time_zone`, a name of the IANA database, by default UTC),
+    `every` (an interval, counted from the epoch, plus `offset`) and `at` (one time) is needed. No time is before
+    `start` or after `end`; `jitter` delays each by a part of it; the schedule ends after `max_runs` runs.
 
     `overlap` says what a fire does while a run is in progress: `skip` (the default), `buffer_one`, `buffer_all`,
-    `cancel_other` or `allow_all`. `catch_up` says which times fire late, if no orchestrator could fire them: the `latest`
-    (the default), `all` or none (`skip`), within `catch_up_window` (a day). With `pause_on_failure` a run that fails
-    pauses the schedule. `note` is for people."""
+    `cancel_other` or `allow_all`. `catch_up` says which times fire late, if no orchestrator could fire them: the
+    `latest` (the default), `all` or none (`skip`), within `catch_up_window` (a day). With `pause_on_failure` a run that
+    fails pauses the schedule. `note` is for people."""
 
     cron: str
     time_zone: str
@@ -66,9 +67,9 @@ class Schedules:
         request_id: str = "",
         **options: Unpack[ScheduleOptions],
     ) -> Schedule:
-        """Creates a schedule that submits `goal` with the options `run` of `Client.submit`, durable when this returns.
-        The runs have the rights that the caller has at each fire. An empty `request_id` is replaced by a new one: gRPC's
-        retries of one call create one.
+        """Creates a schedule that submits `goal` with the options `run` of `Client.submit`, durable on return. The runs
+        have the rights that the caller has at each fire. An empty `request_id` is replaced by a new one: gRPC's retries
+        of one call create one.
 
         Raises InvalidArgument, AlreadyExists if the name is taken, ResourceExhausted if there are too many."""
         schedule = _schedule(name, goal, run, options)
@@ -143,7 +144,7 @@ class Schedules:
 
     async def backfill(
         self, name: str, start: float, end: float | None = None, *, overlap: str = ""
-    ) -> list[ScheduleFire]:
+    ) -> builtins.list[ScheduleFire]:
         """Fires for each time of a schedule from `start` to `end` (by default now) that has no run, in order; one after
         the other unless `overlap` says otherwise. Raises UnknownSchedule, InvalidArgument if there is no such time,
         ResourceExhausted."""

@@ -53,7 +53,7 @@ MaxRunsOption = Annotated[
 OverlapOption = Annotated[
     OverlapName | None,
     typer.Option(
-        help="While a run is in progress: skip the fire (the default), let one or all wait, cancel the run, or allow all."
+        help="While a run is in progress: skip the fire (the default), let one or all wait, cancel the run, or allow."
     ),
 ]
 CatchUpOption = Annotated[

@@ -277,8 +277,8 @@ SCHEDULE_FIRES: Final = Metric(
     "archon.schedule.fires",
     Kind.COUNTER,
     "{fire}",
-    "Changes of fires of schedules, by their new state: starting, waiting, running, completed, failed, cancelled, skipped, "
-    "missed or refused",
+    "Changes of fires of schedules, by their new state: starting, waiting, running, completed, failed, cancelled, "
+    "skipped, missed or refused",
     (STATE,),
 )
 QUOTA_USE: Final = Metric(

@@ -194,6 +194,7 @@ def _is_file(name: str) -> bool:
 
 def arguments_of(template: Workflow, given: list[str]) -> dict[str, Any]:
     """Returns the values of the parameters. Raises CliError and InvalidArgument."""
+    from archon_mesh.workflows import checked_arguments
     from archon_mesh.workflows.parameters import from_text
 
     values: dict[str, Any] = {}
@@ -210,7 +211,7 @@ def arguments_of(template: Workflow, given: list[str]) -> dict[str, Any]:
                 raise CliError(f"cannot read {text[1:]}: {error.strerror or error}", code=USAGE) from error
         parameter = template.parameters.get(key)
         values[key] = text if parameter is None else from_text(parameter, text)
-    return checkedarguments_of(template.reference, template.parameters, values)
+    return checked_arguments(template.reference, template.parameters, values)
 
 
 def _entry(each: Workflow) -> dict[str, Any]:

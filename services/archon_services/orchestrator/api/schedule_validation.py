@@ -13,7 +13,7 @@ from archon.wire import to_seconds
 from archon_services.orchestrator.api.scheduled_runs import KEYS
 from archon_services.orchestrator.api.validation import MAX_METADATA, check_submit
 from archon_services.orchestrator.convert.schedule import times_from_proto
-from archon_services.orchestrator.schedules.times import check_timing, next_time
+from archon_services.orchestrator.schedules.times import MAX_TIME, check_timing, next_time
 
 MAX_RUN_BYTES: Final = 256 * 1024
 """Bytes of the run that a schedule submits."""
@@ -27,8 +27,8 @@ _NOT_SCHEDULED: Final = ("request_id", "wait", "trace", "breakpoints")
 
 
 def check_schedule(schedule: pb.Schedule, now: float) -> None:
-    """Raises InvalidArgument with all field violations, the errors of a submit about the run, and MessageTooLarge if the
-    run is too large. `now` is in wall seconds: times after it must come."""
+    """Raises InvalidArgument with all field violations, the errors of a submit about the run, and MessageTooLarge if
+    the run is too large. `now` is in wall seconds: times after it must come."""
     check_submit(schedule.run)
     if (size := schedule.run.ByteSize()) > MAX_RUN_BYTES:
         raise MessageTooLarge(
@@ -74,6 +74,9 @@ def _violations(schedule: pb.Schedule) -> Iterator[FieldViolation]:
         yield FieldViolation("times.offset", "only an interval has an offset")
     if not 0 <= to_seconds(times.jitter) <= MAX_JITTER:
         yield FieldViolation("times.jitter", f"must be 0 to {MAX_JITTER:g} s")
+    for name, message in (("start", times.start), ("end", times.end)):
+        if times.HasField(name) and not 0 <= to_seconds(message) <= MAX_TIME:  # type: ignore[arg-type]
+            yield FieldViolation(f"times.{name}", "must be after 1970 and before 9999")
     if times.max_runs < 0:
         yield FieldViolation("times.max_runs", "must not be negative")
     if policies.HasField("catch_up_window") and not 1 <= to_seconds(policies.catch_up_window) <= MAX_WINDOW:
@@ -85,9 +88,9 @@ def _violations(schedule: pb.Schedule) -> Iterator[FieldViolation]:
 
 
 def _run_violations(run: run_pb.SubmitRunRequest) -> Iterator[FieldViolation]:
+    given = {field.name for field, _ in run.ListFields()}
     for name in _NOT_SCHEDULED:
-        field = getattr(run, name)
-        if run.HasField(name) if name in ("wait", "trace") else bool(field):
+        if name in given:
             yield FieldViolation(f"run.{name}", "must not be set: a schedule submits many runs")
     if len(run.metadata.keys() - set(KEYS)) > MAX_METADATA - len(KEYS):
         yield FieldViolation("run.metadata", f"at most {MAX_METADATA - len(KEYS)} keys")

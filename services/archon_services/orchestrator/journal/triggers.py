@@ -1,7 +1,7 @@
 """Stored triggers, which submit runs, and their fires: a trigger is one row that changes as a whole.
 
-A change is stored under the condition that the trigger has the revision that its writer has read, together with the fires
-that it makes. So of all replicas that decide about a trigger at the same time one does.
+A change is stored under the condition that the trigger has the revision that its writer has read, together with the
+fires that it makes. So of all replicas that decide about a trigger at the same time one does.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ class TriggerStore(Protocol):
     async def put_trigger(self, row: TriggerRow, fires: Sequence[FireRow] = (), owner: str = "") -> bool:
         """Stores a trigger in place of the one whose revision is one less, 0 standing for none, and its fires in place
         of those with their ids, in one transaction, durable on return. From then on `owner` has claimed it, nobody if
-        that is empty. Returns False, and stores nothing, if it has another revision. Keeps the MAX_FIRES newest fires, and those that are running."""
+        that is empty. Returns False, and stores nothing, if it has another revision. Keeps the MAX_FIRES newest fires,
+        and those that are running."""
         ...
 
     async def delete_trigger(self, tenant: str, kind: str, name: str, revision: int) -> bool:

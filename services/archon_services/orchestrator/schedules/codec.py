@@ -1,4 +1,4 @@
-"""Schedules and fires as the journal stores them: JSON. Fields that a later release adds are left out by an earlier one."""
+"""Schedules and fires as the journal stores them: JSON. An earlier release leaves out the fields of a later one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import json
 import math
 from dataclasses import asdict, replace
+from dataclasses import fields as dataclass_fields
 from typing import Any, Final
 
 from archon.errors import DataLoss
@@ -81,8 +82,9 @@ def _fire(fields: dict[str, Any]) -> Fire:
     return Fire(**{**known, "request": _bytes(known["request"]), "failure": _bytes(known["failure"])})
 
 
-def _known(kind: type, fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name in kind.__dataclass_fields__}
+def _known(kind: Any, fields: dict[str, Any]) -> dict[str, Any]:
+    names = {each.name for each in dataclass_fields(kind)}
+    return {name: value for name, value in fields.items() if name in names}
 
 
 def _dump(fields: dict[str, Any]) -> bytes:

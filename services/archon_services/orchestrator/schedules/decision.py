@@ -60,8 +60,8 @@ class Decision:
     # Time -----------------------------------------------------------------------------------------------------------
 
     def advance(self) -> None:
-        """Fires the times that have come, starts fires that need not wait any more, and ends the schedule after its last
-        one."""
+        """Fires the times that have come, starts fires that need not wait any more, and ends the schedule after its
+        last one."""
         if not (self.schedule.paused or self.schedule.ended):
             self._pass_times()
         self._start_waiting()
@@ -168,8 +168,8 @@ class Decision:
             self._replace(runs=self.schedule.runs + 1)
 
     def refused(self, fire_id: str, message: str, failure: bytes, *, final: bool, delay: float = 0.0) -> None:
-        """The run of a fire was refused: `final`, or for at least `delay` seconds. Then it is tried again as long as the
-        window of the schedule is open."""
+        """The run of a fire was refused: `final`, or for at least `delay` seconds. Then it is tried again as long as
+        the window of the schedule is open."""
         if (fire := self._starting(fire_id)) is None:
             return None
         tries = fire.tries + 1

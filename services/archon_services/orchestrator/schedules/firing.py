@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final, Protocol
 
 from archon.background import BackgroundLoop
@@ -99,9 +100,9 @@ class ScheduleFiring:
     async def scan(self) -> None:
         """Takes in the ends of runs, and fires what is due. Raises the errors of the journal."""
         for ended in await self._journal.ended_fires(KIND, BATCH):
-            await self._guarded(ended.tenant, ended.name, lambda ended=ended: self._end(ended))
+            await self._guarded(ended.tenant, ended.name, partial(self._end, ended))
         rows = await self._journal.claim_triggers(KIND, self._store.now(), self._owner(), BATCH)
-        await asyncio.gather(*(self._guarded(row.tenant, row.name, lambda row=row: self._fire(row)) for row in rows))
+        await asyncio.gather(*(self._guarded(row.tenant, row.name, partial(self._fire, row)) for row in rows))
 
     async def _guarded(self, tenant: str, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Works on one schedule, whose failure holds up no other."""
@@ -115,7 +116,7 @@ class ScheduleFiring:
             pass  # it was deleted
         except (ArchonError, TimeoutError) as error:
             _log.warning("the schedule %s of the tenant %s is tried again: %s", name, tenant, error)
-        except Exception:
+        except Exception:  # noqa: BLE001 - it holds up no other schedule
             _log.exception("the schedule %s of the tenant %s is tried again in %g s", name, tenant, HOLD)
             self._held[tenant, name] = self._store.now() + HOLD
 

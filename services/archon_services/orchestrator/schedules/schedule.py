@@ -68,8 +68,8 @@ class Policies:
 
 @value
 class Owner:
-    """Whose rights the runs of a schedule have. `identity` is on whose behalf the schedule was written, the other fields
-    are the caller that had presented its credentials; `kind` is empty if the mesh knows no callers."""
+    """The caller whose rights the runs of a schedule have. `identity` is on whose behalf the schedule was written, the
+    other fields are of the credentials that were presented; `kind` is empty if the mesh knows no callers."""
 
     identity: str
     kind: str = ""

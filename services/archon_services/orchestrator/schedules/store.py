@@ -67,8 +67,8 @@ class ScheduleStore:
     async def change(
         self, tenant: str, name: str, decide: Callable[[Decision], T], *, claim: str = "", always: bool = False
     ) -> tuple[Decision, T]:
-        """Changes a schedule by `decide`, which may be called several times, and lets time pass in it. What is stored is
-        claimed by the incarnation `claim`, by nobody if it is empty; with `always` it is stored even if nothing has
+        """Changes a schedule by `decide`, which may be called several times, and lets time pass in it. The stored row
+        is claimed by the incarnation `claim`, by nobody if it is empty; with `always` it is stored even if nothing has
         changed. Raises UnknownSchedule, Unavailable if others change it all the time, and the errors of `decide`."""
         for attempt in range(TRIES):
             schedule, revision = await self._read(tenant, name)

@@ -1,8 +1,8 @@
 """The times of a schedule. Times and durations are in seconds, times in wall seconds since the epoch.
 
-Cron expressions follow Debian's cron at changes of the clock, as the library cronsim has it: a job at a fixed time of day
-fires once a day, a time that the clock skips is made up for right after the change, and a time that comes twice fires
-the first time; an expression whose minute or hour begins with `*` follows the clock as it is.
+Cron expressions follow Debian's cron at changes of the clock, as the library cronsim has it: a job at a fixed time of
+day fires once a day, a time that the clock skips is made up for right after the change, and a time that comes twice
+fires the first time; an expression whose minute or hour begins with `*` follows the clock as it is.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ Timing = Cron | Every | Once
 
 @value
 class Times:
-    """The times of a schedule: those of `timing` from `start` to `end`, each delayed by up to `jitter`. The schedule ends
-    after `max_runs` runs; 0: no limit."""
+    """The times of a schedule: those of `timing` from `start` to `end`, each delayed by up to `jitter`. The schedule
+    ends after `max_runs` runs; 0: no limit."""
 
     timing: Timing
     start: float = 0.0
@@ -137,7 +137,7 @@ def next_times(times: Times, after: float, limit: int) -> list[float]:
 def times_between(times: Times, after: float, until: float, limit: int) -> tuple[list[float], bool]:
     """Returns the times after `after` up to `until`, in order, the last `limit` of them, and whether there are more.
 
-    Looks back from `until` in spans that double, so that the work does not grow with the number of times that passed."""
+    Looks back from `until` in spans that double: the work does not grow with the number of times that passed."""
     span = 60.0
     while True:
         start = max(after, until - span)

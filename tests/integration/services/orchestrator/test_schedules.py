@@ -11,6 +11,7 @@ import pytest
 
 from archon import context
 from archon.agent import AgentServer, TaskContext
+from archon.audit_client import AuditClient
 from archon.client import Client
 from archon.errors import (
     AlreadyExists,
@@ -52,7 +53,7 @@ async def reached(schedules: Schedules, name: str, *states: str) -> list[Schedul
 
 
 @pytest.fixture
-async def schedules(own_mesh: Mesh) -> AsyncIterator[Schedules]:
+async def schedules(own_mesh: Mesh) -> Schedules:
     await own_mesh.agent("echo")
     return own_mesh.client.schedules
 
@@ -281,14 +282,11 @@ async def test_a_refused_quota_is_tried_again_and_shown(guarded: Guarded) -> Non
         [fire] = (await poor.schedules.get("a")).open_fires
         assert fire.state == "starting" and "runs of the day" in fire.reason
         # It is tried again when the quota says, tomorrow, which is within the window.
-        entries = [entry async for entry in _audit(guarded)]
-        assert {"schedule.create", "schedule.trigger"} <= set(entries)
+        assert {"schedule.create", "schedule.trigger"} <= await _actions(guarded)
 
 
-async def _audit(guarded: Guarded) -> AsyncIterator[str]:
-    from archon.audit_client import AuditClient
-
+async def _actions(guarded: Guarded) -> set[str]:
+    """Returns the actions in the audit log."""
     credentials = guarded.keys.credentials(Principal(Kind.ADMIN, "root"))
     async with AuditClient(guarded.mesh.orchestrator.address, credentials=credentials) as client:
-        async for entry in client.entries():
-            yield entry.action
+        return {entry.action for entry in await client.entries()}
