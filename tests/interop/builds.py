@@ -168,6 +168,10 @@ def _java_sdk(folder: Path) -> None:
     call(folder, "mvn", "-q", "-B", f"-Darchon.protos={PROTOS}", "-DskipTests", "package")
 
 
+def _npm(folder: Path) -> None:
+    call(folder, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
+
+
 def _with_newer_npm(folder: Path) -> None:
     node = node22.find()
     assert node is not None
@@ -199,13 +203,14 @@ OPENID: Final = Build(
     _with_newer_npm,
     node22.find,
 )
+A2A: Final = Build("node", "a2a", ("node", "npm"), "node_modules/@a2a-js/sdk/dist/index.js", _npm)
 
 
 def main() -> int:
     """Builds all. Returns 1 if a build fails, or if programs of a build that ARCHON_REQUIRE names are missing; else
     0."""
     code = 0
-    for build in (GO, TYPESCRIPT, JAVA, GO_SDK, TYPESCRIPT_SDK, JAVA_SDK, MCP_SUITE, OPENID):
+    for build in (GO, TYPESCRIPT, JAVA, GO_SDK, TYPESCRIPT_SDK, JAVA_SDK, MCP_SUITE, OPENID, A2A):
         absent = [program for program in build.needs if build.find(program) is None]
         if absent:
             print(f"{build.folder}: not built without {', '.join(absent)}")

