@@ -23,7 +23,7 @@ from archon_services.orchestrator.schedules.schedule import (
     Policies,
     Schedule,
 )
-from archon_services.orchestrator.schedules.times import Cron, Every, Times, Timing, time_text, times_between
+from archon_services.orchestrator.schedules.times import Cron, Every, Times, Timing, next_time, time_text, times_between
 from tests.fixtures.journal import creation, new_run, step
 from tests.simulation.loop import Process, VirtualLoop
 
@@ -74,6 +74,10 @@ class World:
     most: Counter[str] = field(default_factory=Counter)
     """The most runs of a schedule that were in progress at once."""
     numbers: int = 0
+    delay: float = 0.2
+    """Seconds that a call of the journal takes, before and after its effect."""
+    paused_at: float = 0.0
+    """When the schedules were paused, at the end (wall seconds)."""
 
     def __post_init__(self) -> None:
         self.chance = random.Random(self.seed)
@@ -128,7 +132,7 @@ class World:
         name = f"replica-{self.numbers}"
         process = self.replicas[name] = Process(name, self.loop)
         await self.journal.enter(OwnerRow(name, "", 1, 0))
-        store = ScheduleStore(SlowJournal(self.journal, self.chance, 0.05), self.now)
+        store = ScheduleStore(SlowJournal(self.journal, self.chance, self.delay), self.now)
         firing = ScheduleFiring(store, self, lambda: name)
         process.start(_kept(firing))
 
@@ -164,10 +168,14 @@ class World:
                 await self.start()
             elif self.replicas:
                 await self.strike()
+        for process in self.replicas.values():
+            process.go_on()
         await self.start()
+        await asyncio.sleep(60)
+        self.paused_at = self.now()
         for schedule in schedules:
             await store.change("default", schedule.name, _paused)
-        await asyncio.sleep(120)
+        await asyncio.sleep(180)
 
 
 async def _kept(firing: ScheduleFiring) -> None:
@@ -200,7 +208,8 @@ async def _check(world: World, before: Schedule) -> None:
     runs = _runs(world, before.uid)
     fires = await store.fires("default", before.name, 0, 2_000)
     planned, _ = times_between(before.times, START, after.cursor, 5_000)
-    assert planned, "nothing fired"
+    following = next_time(before.times, after.cursor)
+    assert following is not None and following + before.times.jitter > world.paused_at - 5.0, "it has stopped firing"
     ids = [time_text(time) for time in planned]
     by_id = {fire.fire_id: fire for fire in fires}
     assert len(by_id) == len(fires) and set(by_id) <= set(ids), "a fire for a time that the schedule does not have"

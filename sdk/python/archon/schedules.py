@@ -17,7 +17,13 @@ from archon.submission import Goal, RunOptions, content, submit_request
 from archon.types.schedule import Schedule, ScheduleFire
 from archon.wire import set_seconds
 
-__all__ = ["ScheduleOptions", "Schedules"]
+__all__ = ["FIRE_KEY", "SCHEDULE_KEY", "ScheduleOptions", "Schedules"]
+
+SCHEDULE_KEY: Final = "dev.archon/schedule"
+"""The metadata of a run with the name of the schedule that has submitted it."""
+
+FIRE_KEY: Final = "dev.archon/schedule-fire"
+"""The metadata of a run with the id of its fire: its time, or the request that triggered it."""
 
 CALL_TIMEOUT: Final = 10.0
 PAGE: Final = 100

@@ -17,17 +17,12 @@ from archon.errors import (
     UnknownRun,
 )
 from archon.principal import Kind, Principal
+from archon.schedules import FIRE_KEY, SCHEDULE_KEY
 from archon.security.authenticator import Authenticator
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.schedules.schedule import Fire, Owner, Schedule
 
 SUBMIT: Final = "/archon.api.orchestrator.v1.OrchestratorService/SubmitRun"
-
-SCHEDULE_KEY: Final = "dev.archon/schedule"
-"""The metadata of a run with the name of its schedule."""
-
-FIRE_KEY: Final = "dev.archon/schedule-fire"
-"""The metadata of a run with the id of its fire: its time, or the request that triggered it."""
 
 KEYS: Final = (SCHEDULE_KEY, FIRE_KEY)
 
