@@ -38,13 +38,14 @@ _LOCAL = ("--host", "127.0.0.1", "--port", "0")
 
 
 @contextmanager
-def small_mesh(folder: Path, *roles: str, **environment: str) -> Iterator[Terminal]:
+def small_mesh(folder: Path, *roles: str, kill: bool = False, **environment: str) -> Iterator[Terminal]:
     """Runs a mesh with these roles in a process of its own during the block; yields a terminal for it. `environment`
-    is that of the mesh and of the commands."""
+    is that of the mesh and of the commands. `kill`: whether the process is killed at the end."""
     terminal = Terminal(folder / "home", **environment)
     log = folder / "small-mesh.log"
-    process = fork_server.fork(__name__, roles, terminal.environment, log)
     home = Home(terminal.home)
+    home.state_file.unlink(missing_ok=True)  # of a process that was killed
+    process = fork_server.fork(__name__, roles, terminal.environment, log)
 
     def ready() -> bool:
         assert process.poll() is None, log.read_text()[-2000:]
@@ -54,7 +55,7 @@ def small_mesh(folder: Path, *roles: str, **environment: str) -> Iterator[Termin
         wait_until(ready, PATIENCE)
         yield terminal
     finally:
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
         process.wait(PATIENCE)
 
 

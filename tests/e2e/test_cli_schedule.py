@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -27,8 +29,14 @@ def done(terminal: Terminal, *arguments: str) -> Result:
 
 
 def states(terminal: Terminal, name: str) -> list[str]:
-    shown = json.loads(done(terminal, "schedule", "show", name, "--json").out)
+    shown = json.loads(done(terminal, "schedule", "show", name, "--fires", "1000", "--json").out)
     return [fire["state"] for fire in shown["fires"]]
+
+
+def fires_on(terminal: Terminal, name: str, *, more: int) -> None:
+    """Waits until a schedule has so many fires more."""
+    before = len(states(terminal, name))
+    wait_until(lambda: len(states(terminal, name)) >= before + more, PATIENCE)
 
 
 def test_a_schedule_from_its_first_to_its_last_command(terminal: Terminal) -> None:
@@ -70,6 +78,24 @@ def test_a_run_for_later_is_a_schedule_with_one_time(terminal: Terminal) -> None
     wait_until(lambda: states(terminal, name) == ["completed"], PATIENCE)
     assert done(terminal, "schedule", "show", name).out.startswith(f"{name}: ended\n  times     once\n")
     done(terminal, "schedule", "remove", name)
+
+
+@pytest.mark.slow
+def test_an_orchestrator_that_is_killed_submits_one_run_for_each_time(tmp_path: Path) -> None:
+    options = ("--every", "1s", "--overlap", "allow_all", "--catch-up", "all", "--role", "designer")
+    for kill in range(4):
+        with small_mesh(tmp_path, "designer", kill=kill < 3) as terminal:
+            if not kill:
+                done(terminal, "schedule", "add", "a", "Draw a door.", *options)
+            fires_on(terminal, "a", more=4)
+            if kill == 3:
+                done(terminal, "schedule", "pause", "a")
+                wait_until(lambda: set(states(terminal, "a")) == {"completed"}, PATIENCE)
+                shown = json.loads(done(terminal, "schedule", "show", "a", "--fires", "1000", "--json").out)
+                runs = json.loads(done(terminal, "runs", "--limit", "1000", "--json").out)
+    times = sorted(fire["planned_time"] for fire in shown["fires"])
+    assert [later - time for time, later in itertools.pairwise(times)] == [1.0] * (len(times) - 1)
+    assert len({fire["run_id"] for fire in shown["fires"]}) == len(times) == len(runs) == shown["runs"]
 
 
 @pytest.mark.parametrize(

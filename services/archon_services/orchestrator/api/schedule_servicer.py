@@ -14,6 +14,9 @@ from archon_services.orchestrator.schedules.schedule import Schedule
 
 SCHEDULE_SERVICE: Final = "archon.api.orchestrator.v1.ScheduleService"
 
+MAX_PAGE: Final = 100
+"""Schedules of a page: each is read with its requests."""
+
 
 class ScheduleServicer(schedule_service_pb2_grpc.ScheduleServiceServicer):
     """Serves the schedules of the caller's tenant."""
@@ -32,7 +35,7 @@ class ScheduleServicer(schedule_service_pb2_grpc.ScheduleServiceServicer):
 
     async def ListSchedules(self, request: pb.ListSchedulesRequest, context: Any) -> pb.ListSchedulesResponse:
         after = read_token(request.page_token, "schedules", like="") or ""
-        size = page_size(request.page_size)
+        size = min(MAX_PAGE, page_size(request.page_size))
         schedules = await self._commands.store.page(call.current().tenant, after, size + 1)
         out = pb.ListSchedulesResponse()
         out.schedules.extend(self._message(schedule, details=False) for schedule in schedules[:size])

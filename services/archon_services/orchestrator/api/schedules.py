@@ -30,6 +30,9 @@ from archon_services.orchestrator.schedules.times import time_text, times_betwee
 MAX_SCHEDULES: Final = 1_000
 """Schedules of a tenant."""
 
+_Asked = tuple[str, float]
+"""The id of a fire, and the time that it is for."""
+
 
 class ScheduleCommands:
     """Raises Archon's errors."""
@@ -135,31 +138,28 @@ class ScheduleCommands:
             asked = self._range(schedule, request)
         else:
             asked = [(f"trigger/{request.request_id or uuid.uuid4().hex[:12]}", self.store.now())]
-        stored = {
-            fire.fire_id: fire for fire in await self.store.fires_by_id(tenant, name, [fire_id for fire_id, _ in asked])
-        }
-        has_run = {fire_id for fire_id, fire in stored.items() if fire.run_id or fire.state is FireState.WAITING}
-        policy = Overlap(request.overlap) if request.overlap else None
-        policy = policy or (Overlap.BUFFER_ALL if request.HasField("start") else None)
+        stored = await self.store.fires_by_id(tenant, name, [fire_id for fire_id, _ in asked])
+        is_range = request.HasField("start")
+        # A request that came before is not executed again; of a range, the times that have no run are.
+        done = {fire.fire_id for fire in stored if not is_range or fire.run_id}
+        given = Overlap(request.overlap) if request.overlap else Overlap.BUFFER_ALL if is_range else None
         identity = context.current().identity
 
         def change(decision: Decision) -> list[str]:
-            wanted = [each for each in asked if each[0] not in has_run and each[0] not in _ids(decision)]
+            wanted = _wanted(decision, asked if not is_range else _passed(decision, asked), done)
             if len(decision.fires_in(FireState.WAITING)) + len(wanted) > MAX_WAITING:
                 raise ResourceExhausted(f"at most {MAX_WAITING:,} fires of a schedule wait", retry_delay=60.0)
-            overlap = policy or decision.schedule.policies.overlap
+            overlap = given or decision.schedule.policies.overlap
             return [decision.trigger(fire_id, at, overlap, identity).fire_id for fire_id, at in wanted]
 
         decision, fire_ids = await self.store.change(tenant, name, change)
         if fire_ids:
             await self._noted("schedule.trigger", name, fires=len(fire_ids))
-        if not request.HasField("start") and not fire_ids:
-            return [fire for fire in decision.schedule.open_fires if fire.fire_id == asked[0][0]] or list(
-                stored.values()
-            )
+        if not is_range and not fire_ids:
+            return [fire for fire in decision.schedule.open_fires if fire.fire_id == asked[0][0]] or stored
         return [fire for fire in decision.fires if fire.fire_id in set(fire_ids)]
 
-    def _range(self, schedule: Schedule, request: pb.TriggerScheduleRequest) -> list[tuple[str, float]]:
+    def _range(self, schedule: Schedule, request: pb.TriggerScheduleRequest) -> list[_Asked]:
         now = self.store.now()
         start = to_seconds(request.start)
         end = min(to_seconds(request.end), now) if request.HasField("end") else now
@@ -190,8 +190,16 @@ def _edited(schedule: Schedule, now: float, **fields: Any) -> Schedule:
     return replace(schedule, updated=now, version=schedule.version + 1, **fields)
 
 
-def _ids(decision: Decision) -> set[str]:
-    return {fire.fire_id for fire in decision.schedule.open_fires}
+def _wanted(decision: Decision, asked: list[_Asked], done: set[str]) -> list[_Asked]:
+    present = {fire.fire_id for fire in decision.schedule.open_fires} | done
+    return [each for each in asked if each[0] not in present]
+
+
+def _passed(decision: Decision, asked: list[_Asked]) -> list[_Asked]:
+    """Returns the times that the schedule does not fire by itself any more."""
+    schedule = decision.schedule
+    fires = not (schedule.paused or schedule.ended)
+    return [(fire_id, at) for fire_id, at in asked if not fires or at <= schedule.cursor]
 
 
 def _storable(name: str) -> str:

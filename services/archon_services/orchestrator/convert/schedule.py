@@ -64,8 +64,8 @@ def schedule_to_proto(schedule: Schedule, now: float, *, details: bool) -> pb.Sc
     set_seconds(out.create_time, schedule.created)
     set_seconds(out.update_time, schedule.updated)
     if not (schedule.ended or schedule.paused):
-        left = schedule.times.max_runs - schedule.runs if schedule.times.max_runs else 10
-        limit = min(10, left) if details else 1
+        left = max(0, schedule.times.max_runs - schedule.runs) if schedule.times.max_runs else 10
+        limit = min(10 if details else 1, left)
         for time in next_times(schedule.times, max(schedule.cursor, now), limit):
             set_seconds(out.next_times.add(), time)
     if details:

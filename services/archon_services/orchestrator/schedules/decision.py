@@ -88,7 +88,8 @@ class Decision:
         for planned in within:
             if self._is_full():
                 break
-            self._fire(self._new(time_text(planned), planned), policies.overlap)
+            if (fire_id := time_text(planned)) not in self._open:  # a caller may have fired it
+                self._fire(self._new(fire_id, planned), policies.overlap)
 
     def _miss(self, missed: Sequence[float], *, more: bool) -> None:
         if not missed:

@@ -141,14 +141,12 @@ class ScheduleFiring:
         decision, _ = await self._store.change(row.tenant, row.name, lambda decision: None, claim=self._owner())
         _count(decision)
         await self._cancel(decision)
-        results = [
-            (fire.fire_id, await self._try(decision.schedule, fire))
-            for fire in decision.fires_in(FireState.STARTING)
-            if fire.due <= decision.now
-        ]
+        starting = [fire for fire in decision.fires_in(FireState.STARTING) if fire.due <= decision.now]
+        results = await asyncio.gather(*(self._try(decision.schedule, fire) for fire in starting))
+        fire_ids = [fire.fire_id for fire in starting]
 
         def take_in(later: Decision) -> None:
-            for fire_id, result in results:
+            for fire_id, result in zip(fire_ids, results, strict=True):
                 if isinstance(result, str):
                     later.submitted(fire_id, result)
                 else:

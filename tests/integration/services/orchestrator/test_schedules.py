@@ -113,11 +113,27 @@ async def test_a_paused_schedule_fires_when_asked_alone(own_mesh: Mesh, schedule
     await own_mesh.advance(300)
     assert await fires_of(schedules, "a") == []
     fire = await schedules.trigger("a", request_id="mine")
-    assert await schedules.trigger("a", request_id="mine") == fire or fire.fire_id == "trigger/mine"
+    assert (await schedules.trigger("a", request_id="mine")).fire_id == fire.fire_id == "trigger/mine"
     [done] = await reached(schedules, "a", "completed")
     assert done.triggered_by == context.ANONYMOUS
     resumed = await schedules.resume("a")
     assert resumed.state == "active" and (await fires_of(schedules, "a")) == [done], "nothing is made up for"
+
+
+async def test_a_trigger_that_was_skipped_stays_skipped_when_it_is_sent_again(own_mesh: Mesh) -> None:
+    gate = asyncio.Event()
+    await own_mesh.agent("slow", gate=gate)
+    schedules = own_mesh.client.schedules
+    await schedules.create("a", "look", every=3_600, max_runs=1, run={"roles": ["slow"]})
+    await schedules.trigger("a")
+    await reached(schedules, "a", "running")
+    assert (await schedules.trigger("a", request_id="r")).state == "skipped"
+    second = await schedules.trigger("a", overlap="allow_all")
+    gate.set()
+    await reached(schedules, "a", "completed", "skipped", "completed")
+    assert (await schedules.trigger("a", request_id="r")).state == "skipped" and second.state == "starting"
+    shown = await schedules.get("a")
+    assert (shown.runs, shown.max_runs, shown.ended) == (2, 1, True)
 
 
 async def test_a_backfill_fires_each_time_once(own_mesh: Mesh, schedules: Schedules) -> None:

@@ -184,6 +184,13 @@ def test_skipped_and_refused_fires_do_not_count_as_runs() -> None:
     assert (state.skipped, state.runs, state.ended) == (1, 1, 0.0)
 
 
+def test_a_time_that_a_caller_has_fired_is_not_fired_again() -> None:
+    decision = Decision(schedule(Overlap.ALLOW_ALL), START + 41)
+    fire = decision.trigger("1970-01-12T13:47:00Z", START + 20, Overlap.BUFFER_ALL, "ann")
+    decision.advance()
+    assert [(each.fire_id, each.manual) for each in decision.schedule.open_fires] == [(fire.fire_id, True)]
+
+
 def test_a_trigger_fires_while_paused_and_jitter_delays() -> None:
     decision = Decision(schedule(paused=True), START + 1)
     assert decision.trigger("trigger/1", START, Overlap.SKIP, "ann").identity == "ann"
