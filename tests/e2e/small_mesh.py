@@ -7,7 +7,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from pathlib import Path
 
@@ -38,9 +38,24 @@ _LOCAL = ("--host", "127.0.0.1", "--port", "0")
 
 
 @contextmanager
-def small_mesh(folder: Path, *roles: str, kill: bool = False, **environment: str) -> Iterator[Terminal]:
+def small_mesh(folder: Path, *roles: str, **environment: str) -> Iterator[Terminal]:
     """Runs a mesh with these roles in a process of its own during the block; yields a terminal for it. `environment`
-    is that of the mesh and of the commands. `kill`: whether the process is killed at the end."""
+    is that of the mesh and of the commands."""
+    with _mesh(folder, roles, environment, signal.SIGTERM) as terminal:
+        yield terminal
+
+
+@contextmanager
+def killed_mesh(folder: Path, *roles: str) -> Iterator[Terminal]:
+    """As `small_mesh`; the process is killed at the end of the block."""
+    with _mesh(folder, roles, {}, signal.SIGKILL) as terminal:
+        yield terminal
+
+
+@contextmanager
+def _mesh(
+    folder: Path, roles: Sequence[str], environment: Mapping[str, str], end: signal.Signals
+) -> Iterator[Terminal]:
     terminal = Terminal(folder / "home", **environment)
     log = folder / "small-mesh.log"
     home = Home(terminal.home)
@@ -55,7 +70,7 @@ def small_mesh(folder: Path, *roles: str, kill: bool = False, **environment: str
         wait_until(ready, PATIENCE)
         yield terminal
     finally:
-        process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+        process.send_signal(end)
         process.wait(PATIENCE)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.small_mesh import small_mesh
+from tests.e2e.small_mesh import killed_mesh, small_mesh
 from tests.e2e.terminal import PATIENCE, Result, Terminal
 from tests.fixtures.waiting import wait_until
 
@@ -84,7 +84,8 @@ def test_a_run_for_later_is_a_schedule_with_one_time(terminal: Terminal) -> None
 def test_an_orchestrator_that_is_killed_submits_one_run_for_each_time(tmp_path: Path) -> None:
     options = ("--every", "1s", "--overlap", "allow_all", "--catch-up", "all", "--role", "designer")
     for kill in range(4):
-        with small_mesh(tmp_path, "designer", kill=kill < 3) as terminal:
+        mesh = killed_mesh if kill < 3 else small_mesh
+        with mesh(tmp_path, "designer") as terminal:
             if not kill:
                 done(terminal, "schedule", "add", "a", "Draw a door.", *options)
             fires_on(terminal, "a", more=4)

@@ -23,6 +23,9 @@ from archon_services.orchestrator.schedules.times import delay_of, next_time, ti
 MAX_CATCH_UP: Final = 1_000
 """Times that passed and are looked at one by one."""
 
+PROMPT: Final = 5.0
+"""Seconds within which a time counts as fired when it came, although a busy replica has looked later."""
+
 LATE: Final = 60.0
 """Seconds after which a time has passed for the policy SKIP."""
 
@@ -82,7 +85,8 @@ class Decision:
         patience = min(policies.window, LATE) if policies.catch_up is CatchUp.SKIP else policies.window
         within = [planned for planned, at in come if self.now - at <= patience]
         if policies.catch_up is CatchUp.LATEST:
-            within = within[-1:]
+            prompt = [planned for planned, at in come if self.now - at <= PROMPT]
+            within = prompt if len(prompt) > 1 else within[-1:]
         missed = [planned for planned, _ in come[: len(come) - len(within)]]
         self._miss(missed, more=more)
         for planned in within:

@@ -111,6 +111,12 @@ def test_a_week_without_a_replica_is_made_up_for_by_one_run() -> None:
     assert running(decision.schedule, 7 * 86_400 + 60).schedule.runs == 1, "and it goes on"
 
 
+def test_a_replica_that_looks_some_seconds_later_misses_nothing() -> None:
+    decision = passed(schedule(Overlap.ALLOW_ALL, times=Times(Every(1))), 3)
+    assert [fire.state.name for fire in decision.fires] == ["STARTING"] * 3
+    assert len(passed(schedule(Overlap.ALLOW_ALL, times=Times(Every(1))), 60).fires) == 1 + 6, "and those of an outage"
+
+
 def test_all_times_within_the_window_are_made_up_for_in_order() -> None:
     policies = Policies(Overlap.BUFFER_ALL, CatchUp.ALL, window=300)
     decision = passed(schedule(policies=policies), 3_600)
