@@ -36,7 +36,7 @@ class ScheduleOptions(TypedDict, total=False):
     `every` (an interval, counted from the epoch, plus `offset`) and `at` (one time) is needed. No time is before
     `start` or after `end`; `jitter` delays each by a part of it; the schedule ends after `max_runs` runs.
 
-    `overlap` says what a fire does while a run is in progress: `skip` (the default), `buffer_one`, `buffer_all`,
+    `overlap` is the policy of fires while a run is in progress: `skip` (the default), `buffer_one`, `buffer_all`,
     `cancel_other` or `allow_all`. `catch_up` says which times fire late, if no orchestrator could fire them: the
     `latest` (the default), `all` or none (`skip`), within `catch_up_window` (a day). With `pause_on_failure` a run that
     fails pauses the schedule. `note` is for people."""
@@ -108,7 +108,7 @@ class Schedules:
         etag: str = "",
         **options: Unpack[ScheduleOptions],
     ) -> Schedule:
-        """Replaces what a schedule submits, and when; options that are not given have their defaults. Its runs have the
+        """Replaces the run and the times of a schedule; options that are not given have their defaults. Its runs have the
         rights of the caller from then on. With an `etag` the schedule must be as it was read.
 
         Raises UnknownSchedule, ScheduleChanged if it was changed since, InvalidArgument."""

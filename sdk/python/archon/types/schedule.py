@@ -91,6 +91,11 @@ class Schedule(MessageView[pb.Schedule]):
         return "once"
 
     @property
+    def jitter(self) -> float:
+        """By how much a time is delayed at most, in seconds."""
+        return to_seconds(self.proto.times.jitter)
+
+    @property
     def goal(self) -> str:
         """The text of the goal of its runs; empty in lists."""
         return text_of(self.proto.run.goal)

@@ -49,13 +49,15 @@ def _lines(schedule: Schedule) -> Iterator[tuple[str, str]]:
     yield "times", schedule.timing
     for time, text in zip(schedule.next_times[:5], ["next", "", "", "", ""], strict=False):
         yield text, local_time(time)
+    if schedule.jitter:
+        yield "jitter", f"up to {duration_text(schedule.jitter)}"
     yield "goal", one_line(schedule.goal, GOAL)
     if schedule.roles:
         yield "roles", ", ".join(map(strip_controls, schedule.roles))
     window = duration_text(schedule.catch_up_window)
     yield "policies", f"overlap {schedule.overlap}, catch up {schedule.catch_up} within {window}"
     if schedule.pause_on_failure:
-        yield "", "paused by a failure"
+        yield "", "a run that fails pauses it"
     if schedule.paused and schedule.pause_reason:
         yield "paused", one_line(schedule.pause_reason, GOAL)
     if schedule.note:
@@ -86,7 +88,7 @@ def _reason(fire: ScheduleFire) -> str:
 def values(schedule: Schedule) -> dict[str, Any]:
     """Returns a schedule as JSON has it: times in seconds since the epoch."""
     names = (
-        "name", "state", "timing", "next_times", "goal", "roles", "overlap", "catch_up", "catch_up_window",
+        "name", "state", "timing", "next_times", "jitter", "goal", "roles", "overlap", "catch_up", "catch_up_window",
         "pause_on_failure", "max_runs", "note", "paused", "pause_reason", "ended", "identity", "etag", "create_time",
         "update_time", "runs", "failed", "skipped", "missed", "refused",
     )  # fmt: skip

@@ -11,7 +11,7 @@ DEFAULTS = Policies()
 
 
 def times_from_proto(message: pb.ScheduleTimes) -> Times:
-    """Reads times of which one of cron, every and at is set."""
+    """Reads times that have one of cron, every and at."""
     timing: Timing
     if message.cron:
         timing = Cron(message.cron.strip(), message.time_zone or "UTC")
@@ -87,7 +87,8 @@ def _write_times(times: Times, out: pb.ScheduleTimes) -> None:
         out.cron, out.time_zone = timing.expression, timing.zone
     elif isinstance(timing, Every):
         set_seconds(out.every, timing.interval)
-        set_seconds(out.offset, timing.offset)
+        if timing.offset:
+            set_seconds(out.offset, timing.offset)
     else:
         set_seconds(out.at, timing.time)
     if times.start:

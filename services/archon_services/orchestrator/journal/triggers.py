@@ -82,8 +82,8 @@ class TriggerStore(Protocol):
 
     async def put_trigger(self, row: TriggerRow, fires: Sequence[FireRow] = (), owner: str = "") -> bool:
         """Stores a trigger in place of the one whose revision is one less, 0 standing for none, and its fires in place
-        of those with their ids, in one transaction, durable on return. From then on `owner` has claimed it, nobody if
-        that is empty. Returns False, and stores nothing, if it has another revision. Keeps the MAX_FIRES newest fires,
+        of the fires with their ids, in one transaction, durable on return. From then on `owner` has claimed it; it is free
+        if that is empty. Returns False, and stores nothing, if it has another revision. Keeps the MAX_FIRES newest fires,
         and those that are running."""
         ...
 
@@ -96,7 +96,7 @@ class TriggerStore(Protocol):
         ...
 
     async def fires_by_id(self, tenant: str, kind: str, name: str, fire_ids: Sequence[str]) -> list[FireRow]:
-        """Returns those of the fires that exist, in any order."""
+        """Returns the fires of these ids that exist, in any order."""
         ...
 
     async def ended_fires(self, kind: str, limit: int) -> list[EndedFire]:

@@ -1,4 +1,4 @@
-"""Decides about one schedule: a pure function of its state, the time, and what has happened to its runs."""
+"""Decides about one schedule: a pure function of its state, the time, and the outcomes of its runs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Fires schedules: one loop in each replica, any of which may die at any moment.
+"""Fires schedules: one loop in each replica; every replica may die at any moment.
 
 A fire is stored before its run is submitted, under a request id that follows from the schedule and the time: whichever
 replica submits it, and however often, there is one run. The claim of a schedule only keeps replicas from doing the same
-work: what they store is fenced by the revision of the schedule.
+work: their changes are fenced by the revision of the schedule.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class ScheduleFiring:
                 pass
 
     async def scan(self) -> None:
-        """Takes in the ends of runs, and fires what is due. Raises the errors of the journal."""
+        """Takes in the ends of runs, and fires the schedules that are due. Raises the errors of the journal."""
         for ended in await self._journal.ended_fires(KIND, BATCH):
             await self._guarded(ended.tenant, ended.name, partial(self._end, ended))
         rows = await self._journal.claim_triggers(KIND, self._store.now(), self._owner(), BATCH)

@@ -39,7 +39,7 @@ OPEN: Final = frozenset({FireState.STARTING, FireState.WAITING, FireState.RUNNIN
 
 
 class Overlap(IntEnum):
-    """What a fire does while a run is in progress, with the numbers of the contract."""
+    """The policy of fires while a run is in progress, with the numbers of the contract."""
 
     SKIP = 1
     BUFFER_ONE = 2
@@ -49,7 +49,7 @@ class Overlap(IntEnum):
 
 
 class CatchUp(IntEnum):
-    """What is done about times that have passed, with the numbers of the contract."""
+    """The policy about times that have passed, with the numbers of the contract."""
 
     LATEST = 1
     ALL = 2
@@ -82,7 +82,7 @@ class Fire:
     """One fire. Times are in wall seconds.
 
     `planned` is its time without jitter, `due` when its run is submitted or tried again, `since` when it first was
-    tried. `request` is the submit as it was when the fire started, `failure` that of the last try, both as messages."""
+    tried. `request` is the submit as it was when the fire started, `failure` is of the last try, both as messages."""
 
     fire_id: str
     number: int

@@ -51,7 +51,7 @@ class ScheduleStore:
         return [fire_from_row(row) for row in await self.journal.fires(tenant, KIND, name, before, limit)]
 
     async def fires_by_id(self, tenant: str, name: str, fire_ids: list[str]) -> list[Fire]:
-        """Returns those of the fires that exist."""
+        """Returns the fires of these ids that exist."""
         return [fire_from_row(row) for row in await self.journal.fires_by_id(tenant, KIND, name, fire_ids)]
 
     async def add(self, schedule: Schedule) -> bool:
@@ -68,7 +68,7 @@ class ScheduleStore:
         self, tenant: str, name: str, decide: Callable[[Decision], T], *, claim: str = "", always: bool = False
     ) -> tuple[Decision, T]:
         """Changes a schedule by `decide`, which may be called several times, and lets time pass in it. The stored row
-        is claimed by the incarnation `claim`, by nobody if it is empty; with `always` it is stored even if nothing has
+        is claimed by the incarnation `claim`, free if it is empty; with `always` it is stored even if nothing has
         changed. Raises UnknownSchedule, Unavailable if others change it all the time, and the errors of `decide`."""
         for attempt in range(TRIES):
             schedule, revision = await self._read(tenant, name)

@@ -66,7 +66,7 @@ Timing = Cron | Every | Once
 
 @value
 class Times:
-    """The times of a schedule: those of `timing` from `start` to `end`, each delayed by up to `jitter`. The schedule
+    """The times of a schedule: the times of `timing` from `start` to `end`, each delayed by up to `jitter`. The schedule
     ends after `max_runs` runs; 0: no limit."""
 
     timing: Timing
