@@ -108,8 +108,8 @@ class Schedules:
         etag: str = "",
         **options: Unpack[ScheduleOptions],
     ) -> Schedule:
-        """Replaces the run and the times of a schedule; options that are not given have their defaults. Its runs have the
-        rights of the caller from then on. With an `etag` the schedule must be as it was read.
+        """Replaces the run and the times of a schedule; options that are not given have their defaults. Its runs have
+        the rights of the caller from then on. With an `etag` the schedule must be as it was read.
 
         Raises UnknownSchedule, ScheduleChanged if it was changed since, InvalidArgument."""
         request = pb.UpdateScheduleRequest(schedule=_schedule(name, goal, run, options), etag=etag)

@@ -82,9 +82,9 @@ class TriggerStore(Protocol):
 
     async def put_trigger(self, row: TriggerRow, fires: Sequence[FireRow] = (), owner: str = "") -> bool:
         """Stores a trigger in place of the one whose revision is one less, 0 standing for none, and its fires in place
-        of the fires with their ids, in one transaction, durable on return. From then on `owner` has claimed it; it is free
-        if that is empty. Returns False, and stores nothing, if it has another revision. Keeps the MAX_FIRES newest fires,
-        and those that are running."""
+        of the fires with their ids, in one transaction, durable on return. From then on `owner` has claimed it; it is
+        free if that is empty. Returns False, and stores nothing, if it has another revision. Keeps the MAX_FIRES
+        newest fires, and those that are running."""
         ...
 
     async def delete_trigger(self, tenant: str, kind: str, name: str, revision: int) -> bool:

@@ -66,8 +66,8 @@ Timing = Cron | Every | Once
 
 @value
 class Times:
-    """The times of a schedule: the times of `timing` from `start` to `end`, each delayed by up to `jitter`. The schedule
-    ends after `max_runs` runs; 0: no limit."""
+    """The times of a schedule: the times of `timing` from `start` to `end`, each delayed by up to `jitter`. The
+    schedule ends after `max_runs` runs; 0: no limit."""
 
     timing: Timing
     start: float = 0.0
