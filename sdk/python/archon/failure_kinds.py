@@ -160,6 +160,7 @@ _REASONS: Final = {
         "UNKNOWN_CAPABILITY",
         "NO_RECEIVER",
         "UNKNOWN_LEARNED_VERSION",
+        "UNKNOWN_SCHEDULE",
     ),
     "input.permission": (
         "PERMISSION_DENIED",
@@ -224,6 +225,7 @@ _REASONS: Final = {
     "collaboration.shared_state_conflict": (
         "ABORTED",
         "CONVERSATION_MOVED",
+        "SCHEDULE_CHANGED",
     ),
     "collaboration.unresponsive_agent": (
         "INSTANCE_LOST",
