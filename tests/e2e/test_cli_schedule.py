@@ -69,6 +69,7 @@ def test_a_schedule_from_its_first_to_its_last_command(terminal: Terminal) -> No
     assert done(terminal, "schedule", "remove", "nightly").out == "Removed nightly.\n"
 
 
+@pytest.mark.slow
 def test_a_run_for_later_is_a_schedule_with_one_time(terminal: Terminal) -> None:
     said = done(terminal, "run", "--in", "1s", "--role", "designer", "Draw a door.").out
     name, _, rest = said.partition(": at ")

@@ -36,6 +36,11 @@ from tests.fixtures.waiting import eventually
 RUN: Final[Any] = {"roles": ["echo"]}
 
 
+def soon(seconds: float) -> float:
+    """Returns the offset of an interval of 10 s with which its next time comes in so many seconds."""
+    return (machine.wall_time() + seconds) % 10
+
+
 async def fires_of(schedules: Schedules, name: str) -> list[ScheduleFire]:
     return [fire async for fire in schedules.fires(name)]
 
@@ -62,7 +67,7 @@ async def test_a_schedule_submits_a_run_that_names_it(own_mesh: Mesh, schedules:
     added = await schedules.create("minutely", "look", cron="* * * * *", run=RUN, note="for people")
     assert (added.state, added.timing, added.goal, added.roles) == ("active", "* * * * * (UTC)", "look", ("echo",))
     assert len(added.next_times) == 10 and added.next_times[0] > added.create_time
-    await own_mesh.advance(61)
+    await own_mesh.advance(added.next_times[0] - machine.wall_time() + 0.5)
     [fire] = await reached(schedules, "minutely", "completed")
     assert fire.planned_time == added.next_times[0]
     run = await own_mesh.client.get(fire.run_id)
@@ -76,13 +81,13 @@ async def test_a_schedule_submits_a_run_that_names_it(own_mesh: Mesh, schedules:
 
 
 async def test_a_time_during_an_outage_is_made_up_for_once(own_mesh: Mesh, schedules: Schedules) -> None:
-    await schedules.create("minutely", "look", every=60, run=RUN)
-    once = await schedules.create("once", "look", at=machine.wall_time() + 100, run=RUN)
+    await schedules.create("often", "look", every=10, offset=soon(8), run=RUN)
+    once = await schedules.create("once", "look", at=machine.wall_time() + 20, run=RUN)
     await own_mesh.orchestrator.kill()
-    await own_mesh.advance(600)
+    await own_mesh.advance(40)
     await own_mesh.orchestrator.start()
-    completed, missed = await reached(schedules, "minutely", "completed", "missed")
-    assert missed.times == 9 and completed.planned_time > missed.planned_time
+    completed, missed = await reached(schedules, "often", "completed", "missed")
+    assert missed.times == 3 and completed.planned_time == missed.planned_time + 10
     await reached(schedules, "once", "completed")
     over = await schedules.get("once")
     assert (over.state, over.next_times, once.state) == ("ended", (), "active")
@@ -106,11 +111,12 @@ async def test_a_change_needs_the_etag_and_leaves_the_rest(schedules: Schedules)
             await call
 
 
+@pytest.mark.slow
 async def test_a_paused_schedule_fires_when_asked_alone(own_mesh: Mesh, schedules: Schedules) -> None:
-    await schedules.create("a", "look", every=60, run=RUN)
+    await schedules.create("a", "look", every=10, offset=soon(8), run=RUN)
     paused = await schedules.pause("a", "holidays")
     assert (paused.state, paused.pause_reason, paused.next_times) == ("paused", "holidays", ())
-    await own_mesh.advance(300)
+    await own_mesh.advance(20)
     assert await fires_of(schedules, "a") == []
     fire = await schedules.trigger("a", request_id="mine")
     assert (await schedules.trigger("a", request_id="mine")).fire_id == fire.fire_id == "trigger/mine"
@@ -120,6 +126,7 @@ async def test_a_paused_schedule_fires_when_asked_alone(own_mesh: Mesh, schedule
     assert resumed.state == "active" and (await fires_of(schedules, "a")) == [done], "nothing is made up for"
 
 
+@pytest.mark.slow
 async def test_a_trigger_that_was_skipped_stays_skipped_when_it_is_sent_again(own_mesh: Mesh) -> None:
     gate = asyncio.Event()
     await own_mesh.agent("slow", gate=gate)
@@ -136,33 +143,37 @@ async def test_a_trigger_that_was_skipped_stays_skipped_when_it_is_sent_again(ow
     assert (shown.runs, shown.max_runs, shown.ended) == (2, 1, True)
 
 
+@pytest.mark.slow
 async def test_a_backfill_fires_each_time_once(own_mesh: Mesh, schedules: Schedules) -> None:
-    await schedules.create("a", "look", every=60, run=RUN)
+    await schedules.create("a", "look", every=10, offset=soon(8), run=RUN)
     start = (await schedules.pause("a")).create_time
-    await own_mesh.advance(300)
-    fires = await schedules.backfill("a", start, overlap="allow_all")
-    assert len(fires) in (4, 5)
-    await reached(schedules, "a", *["completed"] * len(fires))
-    assert await schedules.backfill("a", start) == [], "each has a run"
+    await own_mesh.advance(30)
+    fires = await schedules.backfill("a", start, start + 30, overlap="allow_all")
+    assert len(fires) == 3
+    await reached(schedules, "a", *["completed"] * 3)
+    assert await schedules.backfill("a", start, start + 30) == [], "each has a run"
     with pytest.raises(InvalidArgument):
         await schedules.backfill("a", start - 10_000_000, start - 9_999_999)
     with pytest.raises(InvalidArgument):
-        await schedules.backfill("a", start - 1_000_000)
+        await schedules.backfill("a", start - 100_000)
 
 
+@pytest.mark.slow
 async def test_a_run_that_is_cancelled_makes_room_for_the_next(own_mesh: Mesh) -> None:
     gate = asyncio.Event()
     await own_mesh.agent("slow", gate=gate)
     schedules = own_mesh.client.schedules
-    await schedules.create("a", "look", every=60, run={"roles": ["slow"]}, overlap="cancel_other")
-    await own_mesh.advance(61)
+    run: Any = {"roles": ["slow"]}
+    await schedules.create("a", "look", every=10, offset=soon(4), run=run, overlap="cancel_other")
+    await own_mesh.advance(4)
     [first] = await reached(schedules, "a", "running")
-    await own_mesh.advance(60)
+    await own_mesh.advance(7)
     second, cancelled = await reached(schedules, "a", "running", "cancelled")
     assert (cancelled.run_id, second.run_id != first.run_id) == (first.run_id, True)
     gate.set()
 
 
+@pytest.mark.slow
 async def test_a_role_without_an_instance_is_waited_for(own_mesh: Mesh) -> None:
     schedules = own_mesh.client.schedules
     await schedules.create("a", "look", at=machine.wall_time() + 5, run={"roles": ["late"]})
@@ -285,6 +296,7 @@ async def test_a_revoked_owner_is_refused_and_the_schedule_says_so(guarded: Guar
         await reached(root.schedules, "a", "completed", "refused")
 
 
+@pytest.mark.slow
 async def test_a_refused_quota_is_tried_again_and_shown(guarded: Guarded) -> None:
     async with guarded.client(Kind.OPERATOR, "poor") as poor:
         await poor.schedules.create("a", "look", every=3_600, run=RUN)
