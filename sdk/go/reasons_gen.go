@@ -257,6 +257,12 @@ const (
 
 	// ReasonFrontEndToolsRefused: Agents of a mesh take no tools of front ends.
 	ReasonFrontEndToolsRefused Reason = "FRONT_END_TOOLS_REFUSED"
+
+	// ReasonUnknownSchedule: NOT_FOUND: the tenant has no schedule of this name.
+	ReasonUnknownSchedule Reason = "UNKNOWN_SCHEDULE"
+
+	// ReasonScheduleChanged: ABORTED: the schedule was changed since the caller has read it.
+	ReasonScheduleChanged Reason = "SCHEDULE_CHANGED"
 )
 
 var reasonTable = map[Reason]reasonEntry{
@@ -344,6 +350,8 @@ var reasonTable = map[Reason]reasonEntry{
 	ReasonUnknownInterrupt:      {90, codes.NotFound, "input.not_found"},
 	ReasonInterruptsPending:     {91, codes.FailedPrecondition, "input.invalid"},
 	ReasonFrontEndToolsRefused:  {92, codes.FailedPrecondition, "input.invalid"},
+	ReasonUnknownSchedule:       {94, codes.NotFound, "input.not_found"},
+	ReasonScheduleChanged:       {95, codes.Aborted, "collaboration.shared_state_conflict"},
 }
 
 // The kinds of failures, in the order of the catalogue.

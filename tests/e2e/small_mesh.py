@@ -7,7 +7,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from pathlib import Path
 
@@ -41,10 +41,26 @@ _LOCAL = ("--host", "127.0.0.1", "--port", "0")
 def small_mesh(folder: Path, *roles: str, **environment: str) -> Iterator[Terminal]:
     """Runs a mesh with these roles in a process of its own during the block; yields a terminal for it. `environment`
     is that of the mesh and of the commands."""
+    with _mesh(folder, roles, environment, signal.SIGTERM) as terminal:
+        yield terminal
+
+
+@contextmanager
+def killed_mesh(folder: Path, *roles: str) -> Iterator[Terminal]:
+    """As `small_mesh`; the process is killed at the end of the block."""
+    with _mesh(folder, roles, {}, signal.SIGKILL) as terminal:
+        yield terminal
+
+
+@contextmanager
+def _mesh(
+    folder: Path, roles: Sequence[str], environment: Mapping[str, str], end: signal.Signals
+) -> Iterator[Terminal]:
     terminal = Terminal(folder / "home", **environment)
     log = folder / "small-mesh.log"
-    process = fork_server.fork(__name__, roles, terminal.environment, log)
     home = Home(terminal.home)
+    home.state_file.unlink(missing_ok=True)  # of a process that was killed
+    process = fork_server.fork(__name__, roles, terminal.environment, log)
 
     def ready() -> bool:
         assert process.poll() is None, log.read_text()[-2000:]
@@ -54,7 +70,7 @@ def small_mesh(folder: Path, *roles: str, **environment: str) -> Iterator[Termin
         wait_until(ready, PATIENCE)
         yield terminal
     finally:
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(end)
         process.wait(PATIENCE)
 
 

@@ -27,6 +27,7 @@ from archon.errors import (
 )
 from archon.interceptors import translated
 from archon.output import OutputType
+from archon.schedules import Schedules
 from archon.security.certificates import CertificateFolder
 from archon.security.credentials import Credentials
 from archon.status import from_failure
@@ -163,6 +164,8 @@ class Client:
     ) -> None:
         self._channel = connect(target, options, credentials=credentials, certificate=certificate)
         self._stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(self._channel)
+        self.schedules = Schedules(self._channel)
+        """The schedules of the tenant."""
 
     async def __aenter__(self) -> Client:
         return self

@@ -19,6 +19,7 @@ ArchonError
   |   + UnknownLearnedVersion
   |   + LinkRefused
   |   + UnknownInterrupt
+  |   + UnknownSchedule
   + AlreadyExists                 ALREADY_EXISTS
   |   + RequestIdReused
   + PermissionDenied              PERMISSION_DENIED     (PermissionError)
@@ -51,6 +52,7 @@ ArchonError
   |   + ConversationMoved
   |   + SessionReplaced
   |   + SequenceGap
+  |   + ScheduleChanged
   + OutOfRange                    OUT_OF_RANGE          (IndexError)
   + Unimplemented                 UNIMPLEMENTED         (NotImplementedError)
   |   + UnknownFrame
@@ -274,6 +276,12 @@ class UnknownLearnedVersion(NotFound):
     """The learned weights of the tenant have no such version."""
 
     default_reason = "UNKNOWN_LEARNED_VERSION"
+
+
+class UnknownSchedule(NotFound):
+    """The tenant has no schedule of this name."""
+
+    default_reason = "UNKNOWN_SCHEDULE"
 
 
 class NoReceiver(NotFound):
@@ -513,6 +521,12 @@ class SequenceGap(Aborted):
     """A frame is missing before this one; the sender resends from `metadata["expected"]`."""
 
     default_reason = "SEQUENCE_GAP"
+
+
+class ScheduleChanged(Aborted):
+    """The schedule was changed since the caller has read it."""
+
+    default_reason = "SCHEDULE_CHANGED"
 
 
 class OutOfRange(ArchonError, IndexError):

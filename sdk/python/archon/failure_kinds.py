@@ -163,6 +163,7 @@ _REASONS: Final = {
         "UNKNOWN_CAPABILITY",
         "NO_RECEIVER",
         "UNKNOWN_LEARNED_VERSION",
+        "UNKNOWN_SCHEDULE",
     ),
     "input.permission": (
         "PERMISSION_DENIED",
@@ -227,6 +228,7 @@ _REASONS: Final = {
     "collaboration.shared_state_conflict": (
         "ABORTED",
         "CONVERSATION_MOVED",
+        "SCHEDULE_CHANGED",
     ),
     "collaboration.unresponsive_agent": (
         "INSTANCE_LOST",

@@ -193,6 +193,10 @@ export const REASONS = {
   INTERRUPTS_PENDING: { number: 91, code: "FAILED_PRECONDITION", kind: "input.invalid" },
   /** Agents of a mesh take no tools of front ends. */
   FRONT_END_TOOLS_REFUSED: { number: 92, code: "FAILED_PRECONDITION", kind: "input.invalid" },
+  /** NOT_FOUND: the tenant has no schedule of this name. */
+  UNKNOWN_SCHEDULE: { number: 94, code: "NOT_FOUND", kind: "input.not_found" },
+  /** ABORTED: the schedule was changed since the caller has read it. */
+  SCHEDULE_CHANGED: { number: 95, code: "ABORTED", kind: "collaboration.shared_state_conflict" },
 } as const;
 
 /** A reason of the contract. */

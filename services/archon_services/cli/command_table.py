@@ -138,6 +138,10 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "Run templates of plans, which are YAML files in ARCHON_WORKFLOWS, by default `workflows` here and in "
             "ARCHON_HOME.",
         ),
+        "schedule": (
+            "schedule:schedule",
+            "Submit runs at times: by cron in a time zone, at intervals, or once.",
+        ),
         "context": ("context:context", "Name meshes, and choose the one that commands use."),
         "token": ("token:token", "Print a token of the mesh in ARCHON_HOME, for calls from elsewhere."),
         "policy": ("policy:policy", "Show who may call which RPC of the mesh."),

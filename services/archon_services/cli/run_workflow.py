@@ -38,13 +38,13 @@ async def follow_workflow(
 ) -> RunOutcome:
     """Submits the run of a workflow and returns when it has ended. Raises as `submit_and_follow` does, and CliError if
     the role that plans for workflows is missing."""
-    prepared = await _prepared(request, template, orchestrator)
+    prepared = await prepared_for(request, template, orchestrator)
     return await _once_seen(lambda: submit_and_follow(target, prepared, screen, signals))
 
 
 async def submit_workflow(target: Target, request: RunRequest, template: Workflow, orchestrator: str) -> str:
     """Submits the run of a workflow, and returns its id once it is durable. Raises as `follow_workflow` does."""
-    prepared = await _prepared(request, template, orchestrator)
+    prepared = await prepared_for(request, template, orchestrator)
     return await _once_seen(lambda: submit_only(target, prepared))
 
 
@@ -63,7 +63,7 @@ async def _once_seen(submit: Callable[[], Awaitable[T]]) -> T:
             await asyncio.sleep(_PAUSE)
 
 
-async def _prepared(request: RunRequest, template: Workflow, orchestrator: str) -> RunRequest:
+async def prepared_for(request: RunRequest, template: Workflow, orchestrator: str) -> RunRequest:
     """Starts the role if this machine's mesh lacks it, and names the roles if one of the steps may go to the role that
     plans: an approval, or nothing. Raises CliError if the role is missing elsewhere."""
     from archon.registry import RegistryClient

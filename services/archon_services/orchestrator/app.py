@@ -11,10 +11,10 @@ from pathlib import Path
 
 from archon.api.agent.v1 import agent_service_pb2_grpc, attach_service_pb2_grpc
 from archon.api.audit.v1 import audit_service_pb2_grpc
-from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
+from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, schedule_service_pb2_grpc
 from archon.api.tool.v1 import tool_service_pb2_grpc
 from archon.history import AuditKey
-from archon.security.authenticator import Authenticator
+from archon.security.authenticator import Authenticator, own_authenticator
 from archon.server import GrpcServer, Service
 from archon.telemetry import export, logs, metrics
 from archon_services.common.audit_service import AUDIT_SERVICE, AuditServicer
@@ -23,6 +23,9 @@ from archon_services.common.startup import when_available
 from archon_services.orchestrator import gauges
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.rules import load_mesh_rules
+from archon_services.orchestrator.api.schedule_servicer import SCHEDULE_SERVICE, ScheduleServicer
+from archon_services.orchestrator.api.scheduled_runs import ScheduledRuns
+from archon_services.orchestrator.api.schedules import ScheduleCommands
 from archon_services.orchestrator.api.servicer import SERVICE, OrchestratorServicer
 from archon_services.orchestrator.attach import (
     AGENT_SERVICE,
@@ -34,7 +37,7 @@ from archon_services.orchestrator.attach import (
     RelayedCalls,
     RelayedToolServicer,
 )
-from archon_services.orchestrator.audit import AuditLinker
+from archon_services.orchestrator.audit import AuditLinker, AuditRecord
 from archon_services.orchestrator.channels import Notifier, notices_of
 from archon_services.orchestrator.channels.create import create_channels
 from archon_services.orchestrator.journal import Journal
@@ -51,6 +54,7 @@ from archon_services.orchestrator.runs.clock.run_ids import RunIds
 from archon_services.orchestrator.runs.limits import RunLimits
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.runs.states.load import load_events
+from archon_services.orchestrator.schedules import ScheduleFiring, ScheduleStore
 from archon_services.orchestrator.sessions import SessionPool
 from archon_services.orchestrator.sessions.heartbeat import Limits
 from archon_services.orchestrator.settings import OrchestratorSettings
@@ -151,7 +155,9 @@ async def orchestrator_app(
         relay = AttachRelay(settings.registry)
         calls = RelayedCalls(relay, roles.find_instance)
         stack.push_async_callback(calls.close)
-        services = [service, audit, *_attach(relay, calls)]
+        callers = own_authenticator() if callers is None else callers
+        firing, schedules = _schedules(runs, journal, clock, commands, callers)
+        services = [service, schedules, audit, *_attach(relay, calls)]
         server = GrpcServer(services, host=settings.host, port=settings.port, authenticator=callers)
         stack.push_async_callback(server.stop)
         stack.push_async_callback(relay.close)
@@ -172,6 +178,7 @@ async def orchestrator_app(
         stack.push_async_callback(linker.close)
         stack.push_async_callback(runs.stop)  # before the server stops: it answers the callers that wait
         stack.push_async_callback(ownership.stop)
+        stack.push_async_callback(firing.close)
         if claimed := await ownership.start():
             _log.info("took over %d runs of earlier processes", claimed)
         for earlier in died:
@@ -181,6 +188,7 @@ async def orchestrator_app(
         if counts is not None:
             await counts.start()
         linker.start()
+        firing.start()
         address = await server.start()
         ownership.address = relay.address = settings.advertised(address)
         try:
@@ -188,6 +196,16 @@ async def orchestrator_app(
         except BaseException:
             gives_up = False
             raise
+
+
+def _schedules(
+    runs: Runs, journal: Journal, clock: JournalClock, commands: Commands, callers: Authenticator
+) -> tuple[ScheduleFiring, Service]:
+    store = ScheduleStore(journal, clock.now)
+    firing = ScheduleFiring(store, ScheduledRuns(commands, callers), lambda: runs.owner)
+    audit = AuditRecord(journal, lambda: runs.owner, clock.now, runs.on_audit)
+    add = schedule_service_pb2_grpc.add_ScheduleServiceServicer_to_server
+    return firing, Service(SCHEDULE_SERVICE, add, ScheduleServicer(ScheduleCommands(store, audit)))
 
 
 def _attach(relay: AttachRelay, calls: RelayedCalls) -> list[Service]:

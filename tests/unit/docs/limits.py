@@ -495,6 +495,20 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             ["test_marks_replace_the_same_identity_and_go_with_the_run"],
         ),
         Limit(
+            "Schedules of a tenant; the run of one; fires that are kept, that wait, and runs in progress of one",
+            "{archon_services.orchestrator.api.schedules:MAX_SCHEDULES}; "
+            "{archon_services.orchestrator.api.schedule_validation:MAX_RUN_BYTES|bytes}; "
+            "{archon_services.orchestrator.journal.triggers:MAX_FIRES}, "
+            "{archon_services.orchestrator.schedules.schedule:MAX_WAITING}, "
+            "{archon_services.orchestrator.schedules.schedule:MAX_RUNNING}",
+            "`RESOURCE_EXHAUSTED`; `MESSAGE_TOO_LARGE`; the oldest fires are deleted, further ones are skipped.",
+            [
+                "test_names_sizes_and_doubles_are_refused",
+                "test_fires_are_listed_newest_first_and_bounded",
+                "test_runs_at_once_are_bounded_when_all_are_allowed",
+            ],
+        ),
+        Limit(
             "Learned weights of a tenant",
             "{archon_services.orchestrator.learning.weights:MAX_SUBJECTS} subjects, "
             "{archon_services.orchestrator.journal.learning:MAX_VERSIONS} versions",

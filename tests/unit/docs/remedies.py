@@ -47,6 +47,8 @@ REASONS: Final = {
     "NOT_NEEDED": "Nothing: enough other steps have completed.",
     "UNKNOWN_LEARNED_VERSION": "`archon learning history` lists the versions.",
     "LEARNED_VERSION_DECIDED": "`archon learning history` shows the decision; `archon learning revert` goes back to any version.",
+    "UNKNOWN_SCHEDULE": "`archon schedule list` lists the schedules of the tenant.",
+    "SCHEDULE_CHANGED": "Read the schedule again, and make the change on it.",
     "LEARNING_OFF": "Set `ARCHON_LEARNING` of every orchestrator to `on`.",
     "NO_RECEIVER": "Send it while a task of the receiver is in progress or waits; or `delegate` the work, or `request` it.",
     "MESSAGE_NOT_ALLOWED": "Change `message_types` in the profile of one of the two roles, or send another type.",

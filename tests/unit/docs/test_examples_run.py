@@ -69,6 +69,7 @@ MESH_TOOLS = load_example("mesh_tools")
 ATTACHED_MEMBER = load_example("attached_member")
 EVALS = load_example("evals")
 PLAYGROUND = load_example("playground")
+SCHEDULES = load_example("schedules")
 
 
 @pytest.mark.parametrize(
@@ -339,6 +340,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("playground", 1),
         ("evals", 1),
         ("clients", 2),
+        ("schedules", 3),
     ],
 )
 def test_each_example_on_a_page_is_in_its_file(name: str, count: int) -> None:
@@ -355,6 +357,22 @@ async def test_the_example_of_evals_passes_and_equals_its_baseline(
 ) -> None:
     monkeypatch.setitem(sys.modules, "evals", EVALS)
     assert await EVALS.greetings(tmp_path) == (True, False)
+
+
+async def test_the_examples_of_schedules_fire_and_move(tmp_path: Path) -> None:
+    async with (
+        InProcessMesh(tmp_path) as mesh,
+        AgentServer("reviewer", handler=lambda task: "Fine.", settings=mesh.agent_settings()),
+    ):
+        assert await SCHEDULES.nightly(mesh.client) == "30 2 * * * (Europe/Berlin), buffer_one, 10 times to come"
+        assert await SCHEDULES.delayed(mesh.client, 4_000_000_000.0) == "active"
+        assert await SCHEDULES.by_hand(mesh.client) == "starting"
+
+        async def completed() -> bool:
+            return [fire.state for fire in await SCHEDULES.fires(mesh.client)] == ["completed"]
+
+        await eventually(completed)
+        assert await SCHEDULES.moved(mesh.client) == "0 4 * * 1-5 (Europe/Berlin)"
 
 
 async def test_the_example_of_the_playground_compares_answers(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from archon.errors import Unimplemented
 
 _MEMBERS: Final = {
     "orchestrator.v1.OrchestratorService": ("an orchestrator", "ARCHON_ORCHESTRATOR"),
+    "orchestrator.v1.ScheduleService": ("an orchestrator", "ARCHON_ORCHESTRATOR"),
     "audit.v1.AuditService": ("an orchestrator", "ARCHON_ORCHESTRATOR"),
     "registry.v1.RegistryService": ("a registry", "ARCHON_REGISTRY"),
     "memory.v1.MemoryGraphService": ("a memory service", "ARCHON_MEMORY"),

@@ -45,6 +45,17 @@ _SERVICE_NAMES: Final = {
         "DecideLearnedVersion": _OPERATORS,
         "RevertLearnedVersion": _OPERATORS,
     },
+    "orchestrator.v1.ScheduleService": {
+        "CreateSchedule": _OPERATORS,
+        "GetSchedule": _READERS,
+        "ListSchedules": _READERS,
+        "UpdateSchedule": _OPERATORS,
+        "PauseSchedule": _OPERATORS,
+        "ResumeSchedule": _OPERATORS,
+        "TriggerSchedule": _OPERATORS,
+        "DeleteSchedule": _OPERATORS,
+        "ListFires": _READERS,
+    },
     "audit.v1.AuditService": {
         "ListEntries": _AUDITORS,
         "ListLinks": _AUDITORS,

@@ -273,6 +273,14 @@ NEWER_RUNS: Final = Metric(
     "{run}",
     "Runs without an owner that a newer release wrote, which this replica cannot take over; 1,000 at most",
 )
+SCHEDULE_FIRES: Final = Metric(
+    "archon.schedule.fires",
+    Kind.COUNTER,
+    "{fire}",
+    "Changes of fires of schedules, by their new state: starting, waiting, running, completed, failed, cancelled, "
+    "skipped, missed or refused",
+    (STATE,),
+)
 QUOTA_USE: Final = Metric(
     "archon.quota.use",
     Kind.GAUGE,

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from archon.types.run_rating import RunRating
     from archon.types.run_record import RunRecord
     from archon.types.run_task import RunTask
+    from archon.types.schedule import Schedule, ScheduleFire
     from archon.types.task_ref import TaskRef
     from archon.types.task_state import TaskState
     from archon.types.usage import Usage
@@ -86,6 +87,8 @@ __all__ = [
     "RunRating",
     "RunRecord",
     "RunTask",
+    "Schedule",
+    "ScheduleFire",
     "StatusUpdate",
     "TaskRef",
     "TaskRequest",
@@ -134,6 +137,8 @@ _MODULES: Final = {
     "RunRating": "archon.types.run_rating",
     "RunRecord": "archon.types.run_record",
     "RunTask": "archon.types.run_task",
+    "Schedule": "archon.types.schedule",
+    "ScheduleFire": "archon.types.schedule",
     "StatusUpdate": "archon.types.message_content",
     "TaskRef": "archon.types.task_ref",
     "TaskRequest": "archon.types.message_content",

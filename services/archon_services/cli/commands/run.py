@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,11 +20,13 @@ from archon_services.cli.run_metadata import metadata_of
 from archon_services.cli.target.mesh import find_target, orchestrator_flag
 from archon_services.cli.target.temporary_mesh import running_or_own_mesh
 from archon_services.cli.text_input import read_goal
+from archon_services.cli.when import later
 
 if TYPE_CHECKING:
     from archon.types import Budget
     from archon_services.cli.follow_run import RunOutcome, RunRequest
     from archon_services.cli.render.run_screen import Screen
+    from archon_services.cli.target.mesh import Target
 
 MAX_TOKENS: Final = 10**12
 MAX_DEPTH: Final = 32
@@ -123,6 +126,12 @@ def run(
     user: UserOption = "",
     metadata: MetadataOption = None,
     break_before: BreakOption = None,
+    at: Annotated[
+        str, typer.Option(metavar="TIME", help="Submit it at this time, such as 2026-01-31T12:00; `archon schedule`.")
+    ] = "",
+    in_: Annotated[
+        str, typer.Option("--in", metavar="TIME", help="Submit it after this time: 90s, 30m, 2h or 7d.")
+    ] = "",
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Print the run's id and return; `archon watch` follows it.")
     ] = False,
@@ -139,6 +148,8 @@ def run(
         raise CliError("--json and --quiet are mutually exclusive", code=USAGE)
     if detach and (as_json or quiet):
         raise CliError("--detach prints the run's id only: it excludes --json and --quiet", code=USAGE)
+    if (time := later(at, in_)) is not None and (as_json or quiet or request_id or break_before):
+        raise CliError("--at and --in exclude --json, --quiet, --request-id and --break-before", code=USAGE)
     roles = role or []
     if strategy is StrategyName.AGENT and len(roles) > 1:
         raise CliError(
@@ -176,6 +187,9 @@ def run(
         plan,
         read_breakpoints(break_before),
     )
+    if time is not None:
+        asyncio.run(_submit_later(find_target(orchestrator), request, time))
+        return
     if detach:
         print(asyncio.run(submit_only(find_target(orchestrator), request)))
         return
@@ -197,6 +211,22 @@ def budget_of(*, tokens: int | None, cost: float | None, depth: int | None, call
     return Budget(
         max_tokens=tokens or 0, max_cost_micro_usd=micro_usd, max_depth=depth or 0, max_model_calls=calls or 0
     )
+
+
+async def _submit_later(target: Target, request: RunRequest, time: float) -> None:
+    """Adds a schedule with one time."""
+    from datetime import datetime
+
+    from archon.client import Client
+    from archon_services.cli.render.output import local_time
+    from archon_services.cli.target.mesh import connecting
+
+    name = f"run-{datetime.fromtimestamp(time):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
+    run: Any = request.options()
+    with connecting("orchestrator", target.orchestrator):
+        async with Client(target.orchestrator) as client:
+            await client.schedules.create(name, request.goal, run=run, at=time)
+    print(f"{name}: at {local_time(time)}. `archon schedule show {name}` shows its run, `remove` cancels it.")
 
 
 async def _run(request: RunRequest, orchestrator: str, *, as_json: bool, quiet: bool) -> int:

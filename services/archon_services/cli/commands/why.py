@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,22 +28,27 @@ def why(
 ) -> None:
     """Say why each attempt of a run went to its instance: which instances were compared by load and record, why it was
     made again, and which rule of the plan took part."""
+    from archon.schedules import FIRE_KEY, SCHEDULE_KEY
     from archon_services.cli.render.why import why_document, why_lines
 
-    report = asyncio.run(_read(find_orchestrator(orchestrator), run))
+    report, metadata = asyncio.run(_read(find_orchestrator(orchestrator), run))
     tasks = report.tasks(step)
     if step and not tasks:
         known = ", ".join(report.names()[:20]) or "none"
         raise CliError(f"the run has no step, role or task {step!r}", hint=f"It has {known}.", code=NOT_FOUND)
     if as_json:
         print_json([why_document(task) for task in tasks])
-    elif not tasks:
+        return
+    if (name := metadata.get(SCHEDULE_KEY)) is not None:
+        fire = strip_controls(metadata.get(FIRE_KEY, ""))
+        print(f"Submitted by the schedule {strip_controls(name)}, for {fire}.\n")
+    if not tasks:
         print("No task has been dispatched yet.")
     else:
         print("\n\n".join("\n".join(map(strip_controls, why_lines(task))) for task in tasks))
 
 
-async def _read(orchestrator: str, name: str) -> DispatchReport:
+async def _read(orchestrator: str, name: str) -> tuple[DispatchReport, Mapping[str, str]]:
     from archon.client import Client
     from archon_services.cli.render.why import DispatchReport
 
@@ -52,4 +58,4 @@ async def _read(orchestrator: str, name: str) -> DispatchReport:
             run = await client.get(await find_run_id(client, name))
             if not await read_events(client, run, lambda event: report.apply(event.proto)):
                 raise details_removed(run.run_id)
-    return report
+    return report, run.metadata

@@ -112,7 +112,7 @@ def run(
     from archon_services.cli.follow_run import RunRequest
     from archon_services.cli.run_workflow import submit_workflow, workflow_request
 
-    template = _load(name)
+    template = load_template(name)
     options = RunRequest(
         "",
         session_id=session,
@@ -121,7 +121,7 @@ def run(
         request_id=request_id,
         metadata=metadata_of(user, metadata or []),
     )
-    request = workflow_request(template, _arguments(template, parameter or []), options)
+    request = workflow_request(template, arguments_of(template, parameter or []), options)
     if detach:
         print(asyncio.run(submit_workflow(find_target(orchestrator), request, template, orchestrator)))
         return
@@ -141,7 +141,7 @@ def show(
         Form.MERMAID: drawing.workflow_to_mermaid,
         Form.DOT: drawing.workflow_to_dot,
     }
-    print(renderers[form](_load(name)), end="")
+    print(renderers[form](load_template(name)), end="")
 
 
 @workflow.command("record")
@@ -179,7 +179,8 @@ def _folder() -> Any:
     return WorkflowFolder.from_environment(find_home().root)
 
 
-def _load(name: str) -> Workflow:
+def load_template(name: str) -> Workflow:
+    """Returns a workflow by its name or its file. Raises CliError and Archon's errors."""
     from archon_mesh.workflows import load_workflow
 
     folder = _folder()
@@ -191,7 +192,7 @@ def _is_file(name: str) -> bool:
     return Path(name).suffix in (".yaml", ".yml")
 
 
-def _arguments(template: Workflow, given: list[str]) -> dict[str, Any]:
+def arguments_of(template: Workflow, given: list[str]) -> dict[str, Any]:
     """Returns the values of the parameters. Raises CliError and InvalidArgument."""
     from archon_mesh.workflows import checked_arguments
     from archon_mesh.workflows.parameters import from_text

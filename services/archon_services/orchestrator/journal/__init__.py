@@ -22,6 +22,7 @@ from archon_services.orchestrator.journal.rows import (
 )
 from archon_services.orchestrator.journal.session_history import Conversation, Turn
 from archon_services.orchestrator.journal.track_records import RatingRow, TrackRecordRow
+from archon_services.orchestrator.journal.triggers import EndedFire, FireRow, TriggerRow
 
 __all__ = [
     "AuditFilter",
@@ -30,7 +31,9 @@ __all__ = [
     "Conversation",
     "DailyUsageRow",
     "DetailedRun",
+    "EndedFire",
     "EvidenceRow",
+    "FireRow",
     "Journal",
     "LearnedRow",
     "LinkedRow",
@@ -49,6 +52,7 @@ __all__ = [
     "StepResult",
     "StoredStep",
     "TrackRecordRow",
+    "TriggerRow",
     "Turn",
     "UnlearnedRow",
 ]

@@ -19,9 +19,12 @@ from archon_services.orchestrator.journal.retained import RetentionStore
 from archon_services.orchestrator.journal.rows import EndedRun, OutboxRow, RunRow, Step, StepResult, StoredStep
 from archon_services.orchestrator.journal.session_history import Conversation
 from archon_services.orchestrator.journal.track_records import TrackRecordStore
+from archon_services.orchestrator.journal.triggers import TriggerStore
 
 
-class Journal(Owners, TrackRecordStore, DailyUsageStore, LearningStore, RetentionStore, ChainStore, Protocol):
+class Journal(
+    Owners, TrackRecordStore, DailyUsageStore, LearningStore, TriggerStore, RetentionStore, ChainStore, Protocol
+):
     """Methods raise ResourceExhausted if the disk is full (nothing was stored) and Unavailable if the store cannot be
     reached. Those that read one run raise DataLoss, with its `run_id` in the metadata, if its stored data is damaged;
     those that read many runs read the others all the same."""

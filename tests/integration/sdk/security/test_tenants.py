@@ -32,6 +32,7 @@ from archon.api.memory.v1 import memory_graph_service_pb2 as graph
 from archon.api.memory.v1 import memory_pb2
 from archon.api.memory.v1 import working_memory_service_pb2 as working
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as orchestrator
+from archon.api.orchestrator.v1 import schedule_service_pb2 as schedules
 from archon.api.registry.v1 import registry_pb2
 from archon.api.registry.v1 import registry_service_pb2 as registry
 from archon.api.tool.v1 import tool_service_pb2 as tool
@@ -55,6 +56,9 @@ SECRET: Final = "plan of acme"
 
 MESH: Final = "mesh-of-tests"
 SERVICES: Final = Principal(Kind.SERVICE, "of-tests")
+
+SCHEDULE: Final = "yearly"
+"""The name of a schedule of acme."""
 
 SCOPE: Final = "planning"
 """A session of acme, and the scope of its shared and working memory. Blue may have one of the same name."""
@@ -212,7 +216,15 @@ def _submit() -> orchestrator.SubmitRunRequest:
     return orchestrator.SubmitRunRequest(goal=[common.Part(text="x")], roles=["worker"])
 
 
+def _schedule() -> schedules.Schedule:
+    times = schedules.ScheduleTimes(cron="0 0 1 1 *")
+    return schedules.Schedule(name=SCHEDULE, times=times, run=_submit(), note="of someone", paused=True)
+
+
 READS: Final[dict[str, Request]] = {
+    "orchestrator.v1.ScheduleService/GetSchedule": lambda w: schedules.GetScheduleRequest(name=SCHEDULE),
+    "orchestrator.v1.ScheduleService/ListSchedules": lambda w: schedules.ListSchedulesRequest(),
+    "orchestrator.v1.ScheduleService/ListFires": lambda w: schedules.ListFiresRequest(name=SCHEDULE),
     "orchestrator.v1.OrchestratorService/GetRun": lambda w: orchestrator.GetRunRequest(run_id=w.run_id),
     "orchestrator.v1.OrchestratorService/WatchRun": lambda w: orchestrator.WatchRunRequest(run_id=w.run_id),
     "orchestrator.v1.OrchestratorService/ListRuns": lambda w: orchestrator.ListRunsRequest(),
@@ -244,6 +256,11 @@ READS: Final[dict[str, Request]] = {
 """Calls whose answer shows something of acme's."""
 
 CHANGES: Final[dict[str, Request]] = {
+    "orchestrator.v1.ScheduleService/UpdateSchedule": lambda w: schedules.UpdateScheduleRequest(schedule=_schedule()),
+    "orchestrator.v1.ScheduleService/PauseSchedule": lambda w: schedules.PauseScheduleRequest(name=SCHEDULE),
+    "orchestrator.v1.ScheduleService/ResumeSchedule": lambda w: schedules.ResumeScheduleRequest(name=SCHEDULE),
+    "orchestrator.v1.ScheduleService/TriggerSchedule": lambda w: schedules.TriggerScheduleRequest(name=SCHEDULE),
+    "orchestrator.v1.ScheduleService/DeleteSchedule": lambda w: schedules.DeleteScheduleRequest(name=SCHEDULE),
     "orchestrator.v1.OrchestratorService/SubmitRun": lambda w: _submit(),
     "orchestrator.v1.OrchestratorService/PlanRun": lambda w: orchestrator.PlanRunRequest(submit=_submit()),
     "orchestrator.v1.OrchestratorService/PauseRun": lambda w: orchestrator.PauseRunRequest(run_id=w.waiting_id),
@@ -276,6 +293,7 @@ CHANGES: Final[dict[str, Request]] = {
 """Calls that are refused to blue, because the thing does not exist for it, or belongs to another."""
 
 OWN: Final[dict[str, Request]] = {
+    "orchestrator.v1.ScheduleService/CreateSchedule": lambda w: schedules.CreateScheduleRequest(schedule=_schedule()),
     "orchestrator.v1.OrchestratorService/GetQuotas": lambda w: orchestrator.GetQuotasRequest(),
     "orchestrator.v1.OrchestratorService/ListLearnedVersions": lambda w: orchestrator.ListLearnedVersionsRequest(),
     "orchestrator.v1.OrchestratorService/DecideLearnedVersion": lambda w: orchestrator.DecideLearnedVersionRequest(
@@ -371,6 +389,15 @@ async def _fill(world: World) -> None:
     edge = common.Edge(upstream="worker", downstream="editor")
     await call(world, _full("registry.v1.RegistryService/PinEdges"), registry.PinEdgesRequest(edges=[edge]), "acme")
     async with world.client("acme") as client:
+        await client.schedules.create(
+            SCHEDULE, "work", cron="0 0 1 1 *", note=SECRET, paused=True, run={"roles": ["worker"]}
+        )
+        await client.schedules.trigger(SCHEDULE, request_id=SECRET)
+
+        async def fired() -> bool:
+            return [fire.state async for fire in client.schedules.fires(SCHEDULE)] == ["completed"]
+
+        await eventually(fired)
         run = await client.submit("work", roles=["worker"], session_id=SCOPE)
         world.run_id = run.run_id
         await run.result(10)

@@ -14,6 +14,7 @@ import archon.api.memory.v1.long_term_memory_service_pb2 as long_term
 import archon.api.memory.v1.memory_graph_service_pb2 as graph
 import archon.api.memory.v1.working_memory_service_pb2 as working
 import archon.api.orchestrator.v1.orchestrator_service_pb2 as orchestrator
+import archon.api.orchestrator.v1.schedule_service_pb2 as schedules
 import archon.api.registry.v1.registry_service_pb2 as registry
 import archon.api.tool.v1.tool_service_pb2 as tool
 from archon.errors import PermissionDenied
@@ -22,7 +23,7 @@ from archon.security.policy import POLICY, check_allowed, check_role
 
 ROOT = Path(__file__).parents[4]
 
-MODULES = (agent_service, attach_service, audit, long_term, graph, working, orchestrator, registry, tool)
+MODULES = (agent_service, attach_service, audit, long_term, graph, working, orchestrator, schedules, registry, tool)
 
 
 def rpcs() -> set[str]:

@@ -204,6 +204,10 @@ const (
 	ErrorReason_ERROR_REASON_INTERRUPTS_PENDING ErrorReason = 91
 	// Agents of a mesh take no tools of front ends.
 	ErrorReason_ERROR_REASON_FRONT_END_TOOLS_REFUSED ErrorReason = 92
+	// NOT_FOUND: the tenant has no schedule of this name.
+	ErrorReason_ERROR_REASON_UNKNOWN_SCHEDULE ErrorReason = 94
+	// ABORTED: the schedule was changed since the caller has read it.
+	ErrorReason_ERROR_REASON_SCHEDULE_CHANGED ErrorReason = 95
 )
 
 // Enum value maps for ErrorReason.
@@ -294,6 +298,8 @@ var (
 		90: "ERROR_REASON_UNKNOWN_INTERRUPT",
 		91: "ERROR_REASON_INTERRUPTS_PENDING",
 		92: "ERROR_REASON_FRONT_END_TOOLS_REFUSED",
+		94: "ERROR_REASON_UNKNOWN_SCHEDULE",
+		95: "ERROR_REASON_SCHEDULE_CHANGED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":             0,
@@ -381,6 +387,8 @@ var (
 		"ERROR_REASON_UNKNOWN_INTERRUPT":       90,
 		"ERROR_REASON_INTERRUPTS_PENDING":      91,
 		"ERROR_REASON_FRONT_END_TOOLS_REFUSED": 92,
+		"ERROR_REASON_UNKNOWN_SCHEDULE":        94,
+		"ERROR_REASON_SCHEDULE_CHANGED":        95,
 	}
 )
 
@@ -817,7 +825,7 @@ const file_archon_api_common_v1_failure_proto_rawDesc = "" +
 	"\x04kind\x18\v \x01(\tR\x04kind\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\x98\x16\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\xde\x16\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ERROR_REASON_UNKNOWN\x10\x01\x12!\n" +
@@ -904,7 +912,9 @@ const file_archon_api_common_v1_failure_proto_rawDesc = "" +
 	"\x19ERROR_REASON_LINK_REFUSED\x10Y\x12\"\n" +
 	"\x1eERROR_REASON_UNKNOWN_INTERRUPT\x10Z\x12#\n" +
 	"\x1fERROR_REASON_INTERRUPTS_PENDING\x10[\x12(\n" +
-	"$ERROR_REASON_FRONT_END_TOOLS_REFUSED\x10\\*\xf0\x01\n" +
+	"$ERROR_REASON_FRONT_END_TOOLS_REFUSED\x10\\\x12!\n" +
+	"\x1dERROR_REASON_UNKNOWN_SCHEDULE\x10^\x12!\n" +
+	"\x1dERROR_REASON_SCHEDULE_CHANGED\x10_*\xf0\x01\n" +
 	"\fFailureClass\x12\x1d\n" +
 	"\x19FAILURE_CLASS_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13FAILURE_CLASS_MODEL\x10\x01\x12\x16\n" +

@@ -12,6 +12,7 @@ from archon_services.orchestrator.journal.memory.daily_usage import MemoryDailyU
 from archon_services.orchestrator.journal.memory.learning import MemoryLearning
 from archon_services.orchestrator.journal.memory.retained import MemoryMarks
 from archon_services.orchestrator.journal.page import OPENING_BYTES, PAGE_BYTES, page_of
+from archon_services.orchestrator.journal.memory.triggers import MemoryTriggers
 from archon_services.orchestrator.journal.retained import DetailedRun
 from archon_services.orchestrator.journal.rows import (
     EndedRun,
@@ -45,7 +46,7 @@ class _Steps:
     batch_id: str = ""
 
 
-class MemoryJournal(MemoryLearning, MemoryMarks, MemoryDailyUsage, MemoryChains):
+class MemoryJournal(MemoryTriggers, MemoryLearning, MemoryMarks, MemoryDailyUsage, MemoryChains):
     """Keeps every promise of the port, except to outlive the process."""
 
     durability = "none"

@@ -20,6 +20,7 @@ from archon_services.orchestrator.journal.postgres.owners import COMMANDS
 from archon_services.orchestrator.journal.postgres.retained import PostgresRetained
 from archon_services.orchestrator.journal.postgres.schema import SCHEMA
 from archon_services.orchestrator.journal.postgres.track_records import PostgresTrackRecords
+from archon_services.orchestrator.journal.postgres.triggers import PostgresTriggers
 from archon_services.orchestrator.journal.rows import (
     EndedRun,
     OutboxRow,
@@ -53,7 +54,9 @@ MOST_CONNECTIONS: Final = _OWN + POOL_SIZE
 Result = Outcome | SameRequest
 
 
-class PostgresJournal(PostgresTrackRecords, PostgresLearning, PostgresRetained, PostgresDailyUsage, PostgresChains):
+class PostgresJournal(
+    PostgresTrackRecords, PostgresLearning, PostgresTriggers, PostgresRetained, PostgresDailyUsage, PostgresChains
+):
     """Steps and new runs are each committed in groups over a connection of their own, the rest goes through a small
     pool, one connection listens: eight connections at most, five if the database has no more. Every call ends within
     about 20 seconds, and every error is an ArchonError.

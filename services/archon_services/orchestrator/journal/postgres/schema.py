@@ -12,7 +12,7 @@ from sqlalchemy import text as sql_text
 from archon_services.postgres.migrations import Schema
 
 SCHEMA: Final = Schema(
-    "archon_journal", folder=Path(__file__).parent / "migrations", head="0009", lock=0x6172_6368_6A6F_7572
+    "archon_journal", folder=Path(__file__).parent / "migrations", head="0010", lock=0x6172_6368_6A6F_7572
 )
 
 metadata: Final = MetaData(schema=SCHEMA.name)
@@ -177,6 +177,34 @@ learned_evidence: Final = Table(
 )
 
 learned_outcomes: Final = Table("learned_outcomes", metadata, _text("run_id", key=True), _text("source", key=True))
+
+triggers: Final = Table(
+    "triggers",
+    metadata,
+    _text("tenant", key=True),
+    _text("kind", key=True),
+    Column("name", Text(collation="C"), nullable=False, primary_key=True),
+    _number("revision"),
+    Column("due", Double, nullable=False),
+    _text("owner"),
+    _bytes("data"),
+)
+Index("triggers_due", triggers.c.kind, triggers.c.due)
+
+fires: Final = Table(
+    "fires",
+    metadata,
+    _text("tenant", key=True),
+    _text("kind", key=True),
+    Column("name", Text(collation="C"), nullable=False, primary_key=True),
+    _text("fire_id", key=True),
+    _number("number"),
+    _text("run_id"),
+    Column("running", Boolean, nullable=False),
+    _bytes("data"),
+)
+Index("fires_newest", fires.c.tenant, fires.c.kind, fires.c.name, fires.c.number)
+Index("fires_running", fires.c.kind, fires.c.run_id, postgresql_where=fires.c.running)
 
 daily_usage: Final = Table(
     "daily_usage",

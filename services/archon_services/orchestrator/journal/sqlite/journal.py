@@ -46,6 +46,7 @@ from archon_services.orchestrator.journal.sqlite.schema import (
     upgrade,
 )
 from archon_services.orchestrator.journal.sqlite.track_records import SqliteTrackRecords
+from archon_services.orchestrator.journal.sqlite.triggers import SqliteTriggers
 from archon_services.orchestrator.journal.sqlite.wal import WriteAheadLog
 
 _log = logging.getLogger(__name__)
@@ -98,7 +99,7 @@ WHERE ?2 IN ('', scope) AND scope NOT IN (SELECT value FROM json_each(?3)) ORDER
 """
 
 
-class SqliteJournal(SqliteTrackRecords, SqliteLearning, SqliteRetained, SqliteDailyUsage, SqliteChains):
+class SqliteJournal(SqliteTrackRecords, SqliteLearning, SqliteTriggers, SqliteRetained, SqliteDailyUsage, SqliteChains):
     """`sync` is `full` (an fsync per commit: survives a power cut) or `normal` (survives kill -9; a power cut may take
     the last commits, but never half of one)."""
 

@@ -94,6 +94,17 @@ CREATE TABLE IF NOT EXISTS learned_evidence (
 CREATE TABLE IF NOT EXISTS learned_outcomes (
   run_id TEXT NOT NULL, source TEXT NOT NULL, PRIMARY KEY (run_id, source)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS triggers (
+  tenant TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, revision INTEGER NOT NULL, due REAL NOT NULL,
+  data BLOB NOT NULL, PRIMARY KEY (tenant, kind, name)
+);
+CREATE INDEX IF NOT EXISTS triggers_due ON triggers (kind, due);
+CREATE TABLE IF NOT EXISTS fires (
+  tenant TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, fire_id TEXT NOT NULL, number INTEGER NOT NULL,
+  run_id TEXT NOT NULL, running INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (tenant, kind, name, fire_id)
+);
+CREATE INDEX IF NOT EXISTS fires_newest ON fires (tenant, kind, name, number);
+CREATE INDEX IF NOT EXISTS fires_running ON fires (kind, run_id) WHERE running = 1;
 CREATE TABLE IF NOT EXISTS daily_usage (
   day INTEGER NOT NULL, owner TEXT NOT NULL, tenant TEXT NOT NULL, identity TEXT NOT NULL, runs INTEGER NOT NULL,
   bytes INTEGER NOT NULL, tokens INTEGER NOT NULL, micro_usd INTEGER NOT NULL,

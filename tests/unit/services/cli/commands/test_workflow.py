@@ -36,13 +36,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_parameters_get_the_types_of_the_workflow(folder: Path) -> None:
     (folder / "rooms.json").write_text('["a", 2]')
     given = ["city=12", "nights=3", f"rooms=@{folder}/rooms.json", "fast=true"]
-    values = command._arguments(command._load("trip"), given)
+    values = command.arguments_of(command.load_template("trip"), given)
     assert values == {"city": "12", "nights": 3, "rooms": ["a", 2], "fast": True}
 
 
 def test_each_wrong_parameter_has_a_message() -> None:
     with pytest.raises(InvalidArgument) as raised:
-        command._arguments(command._load("trip"), ["nights=two", "rooms={}", "fast=1", "town=x"])
+        command.arguments_of(command.load_template("trip"), ["nights=two", "rooms={}", "fast=1", "town=x"])
     assert [violation.field for violation in raised.value.field_violations] == [
         "city",
         "nights",
@@ -58,15 +58,15 @@ def test_each_wrong_parameter_has_a_message() -> None:
 )
 def test_malformed_options_are_usage_errors(given: list[str], why: str) -> None:
     with pytest.raises(CliError, match=why) as raised:
-        command._arguments(command._load("trip"), given)
+        command.arguments_of(command.load_template("trip"), given)
     assert raised.value.code == USAGE
 
 
 def test_a_workflow_is_found_by_name_version_and_file(folder: Path) -> None:
     for name in ("trip", "trip@1", str(folder / "trip.yaml")):
-        assert command._load(name).reference == "trip@1"
+        assert command.load_template(name).reference == "trip@1"
     with pytest.raises(NotFound):
-        command._load("tripp")
+        command.load_template("tripp")
 
 
 def test_a_wrong_parameter_submits_nothing() -> None:

@@ -210,6 +210,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The thread waits for answers that the input does not have; metadata["run_id"] is the run that asks."""
     ERROR_REASON_FRONT_END_TOOLS_REFUSED: _ErrorReason.ValueType  # 92
     """Agents of a mesh take no tools of front ends."""
+    ERROR_REASON_UNKNOWN_SCHEDULE: _ErrorReason.ValueType  # 94
+    """NOT_FOUND: the tenant has no schedule of this name."""
+    ERROR_REASON_SCHEDULE_CHANGED: _ErrorReason.ValueType  # 95
+    """ABORTED: the schedule was changed since the caller has read it."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -400,6 +404,10 @@ ERROR_REASON_INTERRUPTS_PENDING: ErrorReason.ValueType  # 91
 """The thread waits for answers that the input does not have; metadata["run_id"] is the run that asks."""
 ERROR_REASON_FRONT_END_TOOLS_REFUSED: ErrorReason.ValueType  # 92
 """Agents of a mesh take no tools of front ends."""
+ERROR_REASON_UNKNOWN_SCHEDULE: ErrorReason.ValueType  # 94
+"""NOT_FOUND: the tenant has no schedule of this name."""
+ERROR_REASON_SCHEDULE_CHANGED: ErrorReason.ValueType  # 95
+"""ABORTED: the schedule was changed since the caller has read it."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

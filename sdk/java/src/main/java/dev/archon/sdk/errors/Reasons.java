@@ -262,6 +262,12 @@ public final class Reasons {
   /** Agents of a mesh take no tools of front ends. */
   public static final String FRONT_END_TOOLS_REFUSED = "FRONT_END_TOOLS_REFUSED";
 
+  /** NOT_FOUND: the tenant has no schedule of this name. */
+  public static final String UNKNOWN_SCHEDULE = "UNKNOWN_SCHEDULE";
+
+  /** ABORTED: the schedule was changed since the caller has read it. */
+  public static final String SCHEDULE_CHANGED = "SCHEDULE_CHANGED";
+
   private static final Map<String, FailureKind> KINDS = new LinkedHashMap<>();
   private static final Map<String, Reason> REASONS = new LinkedHashMap<>();
   private static final Map<Integer, Reason> NUMBERS = new LinkedHashMap<>();
@@ -398,6 +404,8 @@ public final class Reasons {
     reason(UNKNOWN_INTERRUPT, 90, Status.Code.NOT_FOUND, "input.not_found");
     reason(INTERRUPTS_PENDING, 91, Status.Code.FAILED_PRECONDITION, "input.invalid");
     reason(FRONT_END_TOOLS_REFUSED, 92, Status.Code.FAILED_PRECONDITION, "input.invalid");
+    reason(UNKNOWN_SCHEDULE, 94, Status.Code.NOT_FOUND, "input.not_found");
+    reason(SCHEDULE_CHANGED, 95, Status.Code.ABORTED, "collaboration.shared_state_conflict");
     KIND_OF_CODE.put(Status.Code.CANCELLED, "input.cancelled");
     KIND_OF_CODE.put(Status.Code.UNKNOWN, "infrastructure.fault");
     KIND_OF_CODE.put(Status.Code.INVALID_ARGUMENT, "input.invalid");
