@@ -20,6 +20,8 @@ ALLOWED = {
     "tests/fixtures/postgres.py": "polls a server that is starting",
     "tests/fixtures/services.py": "polls a process that is starting",
     "tests/fixtures/weaviate.py": "polls a server that is starting",
+    "tests/interop/mcp/mesh.py": "a role that takes a second, as the suite wants it",
+    "tests/web/asking_roles.py": "roles whose answers come in pieces, as a reader sees them",
     "tests/simulation/": "virtual time: no process waits",
 }
 """Files and folders that may sleep, and the reason."""

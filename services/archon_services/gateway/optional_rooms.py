@@ -1,5 +1,5 @@
-"""The rooms whose packages are optional. They are loaded after the gateway has begun to serve: their packages take longer
-to import than all others together."""
+"""The rooms whose packages are optional. They are loaded after the gateway has begun to serve: their packages take
+longer to import than all others together."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from archon_services.gateway.settings import GatewaySettings
 _log = logging.getLogger(__name__)
 
 LATER: Final = 5.0
-"""Seconds after the start of the gateway at which the rooms are loaded, unless a request comes before: by then the other
-processes of a mesh on the same machine have started."""
+"""Seconds after the start of the gateway at which the rooms are loaded, unless a request comes before: by then the
+other processes of a mesh on the same machine have started."""
 
 SECONDS: Final = 30.0
 """The time that a request waits for its room to be loaded."""
@@ -111,7 +111,8 @@ def later(room: OptionalRoom) -> Room:
 
 
 class LaterRoute(BaseRoute):
-    """The routes of a room. `serve` owns the room: it loads, enters and leaves it in one task, as task groups want it."""
+    """The routes of a room. `serve` owns the room: it loads, enters and leaves it in one task, as task
+    groups want it."""
 
     def __init__(self, room: OptionalRoom, gateway: Gateway) -> None:
         self._room, self._gateway = room, gateway
@@ -132,7 +133,7 @@ class LaterRoute(BaseRoute):
         except Exception as error:
             if not self._router.done():
                 self._router.set_exception(error)
-                self._router.exception()  # nobody may have waited for it
+                self._router.exception()  # perhaps no request has waited for it
             self._wanted.clear()
             self._router = asyncio.get_running_loop().create_future()
             raise

@@ -114,7 +114,7 @@ LIMITS: Final[dict[str, list[Limit]]] = {
             "{archon_services.gateway.mcp.catalogue:MAX_DESCRIPTION|characters}; "
             "{archon_services.gateway.mcp.catalogue:MAX_SCHEMA|bytes}; "
             "{archon_services.gateway.mcp.inputs:MAX_FILES}; "
-            "{archon_services.gateway.mcp.following:WAIT|seconds}; "
+            "{archon_services.gateway.mcp.follow_run:WAIT|seconds}; "
             "{archon_services.gateway.mcp.calls:AT_ONCE|seconds}; "
             "{archon_services.gateway.mcp.lent_tools:SECONDS|seconds}",
             "Further ones are left out; longer ones are cut, a larger schema is taken for none; an error result; the result "

@@ -17,7 +17,7 @@ from archon.types.run_event import RunEvent
 from archon.types.run_question import RunQuestion
 from archon_services.gateway.agui.run_fold import RunFold
 from archon_services.gateway.agui.runs import RunPart, give
-from archon_services.gateway.events.frames import FIRST, HEARTBEAT
+from archon_services.gateway.events.frames import HEARTBEAT, first_frame
 
 SILENCE: Final = 15.0
 """Seconds without an event after which a heartbeat is sent."""
@@ -56,7 +56,7 @@ class RunStream:
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
         """Yields the stream. Whatever fails is its last event."""
-        yield FIRST
+        yield first_frame()
         try:
             yield frames(self._fold.opening())
             async with aclosing(self._rest()) as rest:

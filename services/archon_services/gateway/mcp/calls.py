@@ -19,7 +19,7 @@ from archon_services.gateway.agents import MeshAgent
 from archon_services.gateway.mcp.catalogue import Catalogue, OfferedTool
 from archon_services.gateway.mcp.client_line import ClientLine
 from archon_services.gateway.mcp.errors import error_result
-from archon_services.gateway.mcp.following import WAIT, followed
+from archon_services.gateway.mcp.follow_run import WAIT, followed
 from archon_services.gateway.mcp.inputs import goal_of, session_of
 from archon_services.gateway.mcp.parts import RoomParts
 from archon_services.gateway.mcp.questions import answerable, give, request_of
@@ -111,7 +111,7 @@ class Calls:
                 requests = {each.input_id: request_of(each, self._parts.addresses) for each in questions}
                 if line.is_modern:
                     return types.InputRequiredResult(
-                        input_requests=requests, request_state=json.dumps({"run": run.run_id})
+                        input_requests=dict(requests), request_state=json.dumps({"run": run.run_id})
                     )
                 for input_id, request in requests.items():
                     asked.add(input_id)

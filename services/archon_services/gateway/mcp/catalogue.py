@@ -149,6 +149,6 @@ def _shared_tool(role: str, tool: Tool) -> OfferedTool:
 
 
 def _output_schema(text: str) -> dict[str, Any] | None:
-    """Returns the schema of a role's answers, if clients of all revisions take it: that of an object."""
+    """Returns the schema of a role's answers, if clients of all revisions take it: the schema of an object."""
     schema = json_object(text) if len(text) <= MAX_SCHEMA else None
     return dict(schema) if schema is not None and schema.get("type") == "object" else None

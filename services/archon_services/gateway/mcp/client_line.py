@@ -1,4 +1,4 @@
-"""The client of a request: the abilities that it has declared, and the line on which it is told about a run."""
+"""The client of a request: the abilities that it has declared, and the line on which it is notified about a run."""
 
 from __future__ import annotations
 

@@ -42,14 +42,14 @@ def error_result(error: ArchonError) -> types.CallToolResult:
 
 def needs_tasks() -> MCPError:
     """Returns the error for a request of the extension from a client that has not declared it."""
-    required = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+    required: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
     return MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, f"the client does not declare the extension {TASKS}", required)
 
 
-async def typed_errors(context: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+async def typed_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Middleware of the server: whatever a handler raises, the client gets a typed error."""
     try:
-        return await call_next(context)
+        return await call_next(ctx)
     except (MCPError, ValidationError):
         raise
     except Exception as raised:  # noqa: BLE001 - of whatever kind it is

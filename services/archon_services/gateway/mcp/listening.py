@@ -175,7 +175,7 @@ class Listening:
 
 
 async def _send(channel: Any, method: str, params: Mapping[str, Any]) -> None:
-    """Sends a notification on the stream of the request. The package has no type for those of the extension."""
+    """Sends a notification on the stream of the request. The package has no type for notifications of the extension."""
     await channel.send_notification(_Raw(method, params), related_request_id="stream")
 
 

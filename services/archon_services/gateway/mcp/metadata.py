@@ -32,7 +32,7 @@ class ProtectedResource:
         return f'Bearer realm="archon", resource_metadata="{base}{PATH}{MCP}"'
 
     def routes(self) -> Sequence[BaseRoute]:
-        """Returns the routes of the description: the well-known path with that of the resource, and without."""
+        """Returns the routes of the description: the well-known path with the path of the resource, and without."""
         return [Route(path, self._described, methods=["GET"]) for path in (f"{PATH}{MCP}", PATH)]
 
     async def _described(self, request: Request) -> Response:

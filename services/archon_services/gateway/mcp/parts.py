@@ -10,7 +10,7 @@ from typing import Final
 from archon.errors import ArchonError
 from archon.types.run import Run
 from archon_services.gateway.agents import AgentDirectory, MeshAgent
-from archon_services.gateway.mcp.following import followed
+from archon_services.gateway.mcp.follow_run import followed
 from archon_services.gateway.mcp.lent_tools import LentTools
 from archon_services.gateway.mcp.secret_page import SecretPages
 from archon_services.gateway.mesh_access import MeshAccess
@@ -22,7 +22,7 @@ MAX_CANCELLING: Final = 1_000
 
 
 class RoomParts:
-    """An async context manager that ends what is in progress."""
+    """An async context manager that ends calls in progress."""
 
     def __init__(self, access: MeshAccess, lent: LentTools, secrets: SecretPages) -> None:
         self.access, self.lent, self.addresses = access, lent, secrets

@@ -83,7 +83,7 @@ def _blocks(run_id: str, number: int, answer: RunAnswer, named: bool) -> Iterato
 
 
 def block_of(uri: str, part: Part) -> types.ContentBlock:
-    """Returns a part of an answer as a block of content. `uri` is that of the answer."""
+    """Returns a part of an answer as a block of content. `uri` is the answer's."""
     if part.url is not None:
         return types.ResourceLink(name=part.filename or part.url[-60:], uri=part.url, mime_type=part.media_type or None)
     if part.raw is None:

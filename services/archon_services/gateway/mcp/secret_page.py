@@ -1,5 +1,5 @@
 """The page on which a person gives a secret answer, so that neither the MCP client nor its model sees it. It belongs to
-the identity whose client was sent there: nobody can have another person fill it in."""
+the identity whose client was sent there: no caller can have another person fill it in."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from archon_services.cli.run_filter import RunFilter, StateName
 
 
 def since(text: str) -> float:
-    return RunFilter.of(limit=20, session="", states=(), since=text).since
+    return RunFilter.of(limit=20, session="", states=(), since=text, search="").since
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("30m", 1_800), ("2h", 7_200), ("7d", 604_800)])
@@ -34,5 +34,5 @@ def test_since_refuses_anything_else_with_an_example(text: str) -> None:
 
 def test_a_paused_run_is_in_the_state_paused_and_in_no_other() -> None:
     run = run_pb2.Run(state=common_pb2.TASK_STATE_WORKING, paused=True)
-    paused, working = (RunFilter(1, "", [state], 0.0) for state in (StateName.PAUSED, StateName.WORKING))
+    paused, working = (RunFilter(1, "", [state], 0.0, "") for state in (StateName.PAUSED, StateName.WORKING))
     assert (paused.admits(run), working.admits(run)) == (True, False)

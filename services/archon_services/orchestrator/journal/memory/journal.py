@@ -11,8 +11,8 @@ from archon_services.orchestrator.journal.memory.chains import MemoryChains
 from archon_services.orchestrator.journal.memory.daily_usage import MemoryDailyUsage
 from archon_services.orchestrator.journal.memory.learning import MemoryLearning
 from archon_services.orchestrator.journal.memory.retained import MemoryMarks
-from archon_services.orchestrator.journal.page import OPENING_BYTES, PAGE_BYTES, page_of
 from archon_services.orchestrator.journal.memory.triggers import MemoryTriggers
+from archon_services.orchestrator.journal.page import OPENING_BYTES, PAGE_BYTES, page_of
 from archon_services.orchestrator.journal.retained import DetailedRun
 from archon_services.orchestrator.journal.rows import (
     EndedRun,

@@ -55,7 +55,7 @@ async def test_runs_are_resources_that_are_listed_read_and_completed(office: Off
         ref = types.ResourceTemplateReference(uri="archon://runs/{run_id}")
         completed = await client.complete(ref, {"name": "run_id", "value": run_id[:12]})
         assert run_id in completed.completion.values
-        for wrong in (f"{uri}/answers/2", "archon://runs/nobody", "file:///etc/passwd"):
+        for wrong in (f"{uri}/answers/2", "archon://runs/none", "file:///etc/passwd"):
             with pytest.raises(MCPError, match="Resource not found"):
                 await client.read_resource(wrong)
         with pytest.raises(MCPError):

@@ -23,10 +23,10 @@ async def test_each_role_is_a_tool_whose_call_is_a_run(office: Office, era: str)
         assert "painting" in (tools["clerk"].description or "")
         lines: list[str] = []
 
-        async def progress(done: float, total: float | None, message: str | None) -> None:
+        async def note(progress: float, total: float | None, message: str | None) -> None:
             lines.append(message or "")
 
-        result = await client.call_tool("clerk", {"goal": "paint the fence"}, progress_callback=progress)
+        result = await client.call_tool("clerk", {"goal": "paint the fence"}, progress_callback=note)
         assert (text_of(result), result.is_error) == ("did: paint the fence", False)
         assert "clerk works" in lines
         run_id = (result.meta or {})["dev.archon/run-id"]
@@ -129,4 +129,4 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(office: Office) -> No
     for era in (MODERN, LEGACY):
         async with mcp_client(office.mesh, OPERATOR, era) as client:
             with pytest.raises(MCPError, match="unknown tool"):
-                await client.call_tool("nobody", {})
+                await client.call_tool("no_role", {})

@@ -58,7 +58,7 @@ async def followed(
 
 
 def line_of(event: RunEvent) -> str:
-    """Returns what an event says to people who wait for the run, in a few words; empty if it says nothing to them."""
+    """Returns an event in a few words for people who wait for the run; empty if it says nothing to them."""
     message = event.proto
     kind = message.WhichOneof("event")
     if kind == "dispatched":
