@@ -52,7 +52,6 @@ async def test_a_link_logs_a_browser_in_once(served: GatewayMesh, browser: httpx
         "tenant": "default",
         "kind": "operator",
         "expires": 0,
-        "rpcs": [],
     }
     async with served.http() as other:
         again = await other.get(link)
