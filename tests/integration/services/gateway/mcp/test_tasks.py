@@ -199,17 +199,19 @@ async def test_a_client_listens_to_tasks_runs_and_lists(office: Office) -> None:
     assert any(each["method"] == "notifications/resources/updated" for each in seen)
 
 
-async def test_a_task_survives_the_death_of_gateway_and_orchestrator(tmp_path: Path) -> None:
+async def test_a_task_survives_the_death_of_gateway_and_orchestrator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clerk = Clerk()
-    async with gateway_mesh(tmp_path) as mesh, clerk.server(mesh):
-        async with mcp_client(mesh, None, tasks=True) as client:
+    async with gateway_mesh(tmp_path, monkeypatch) as mesh, clerk.server(mesh):
+        async with mcp_client(mesh, OPERATOR, tasks=True) as client:
             task_id = await begin(client, "wait")
         await asyncio.wait_for(clerk.waiting.wait(), 10)
         await mesh.gateway.kill()
         await mesh.mesh.orchestrator.kill()
         await mesh.mesh.orchestrator.start()
         await mesh.gateway.start()
-        async with mcp_client(mesh, None, tasks=True) as client:
+        async with mcp_client(mesh, OPERATOR, tasks=True) as client:
             assert (await read(client, task_id))["status"] == "working"
             clerk.released.set()
             assert (await until_status(client, task_id, "completed"))["status"] == "completed"
