@@ -93,9 +93,15 @@ def overlaid(folder: Path, words: str, *, start: str = "") -> list[dict[str, Any
 
 
 def test_the_readmes_overlay_is_fit_for_production(tmp_path: Path) -> None:
-    documents = overlaid(tmp_path, "[../overlays/production]")
+    documents = overlaid(tmp_path, "[../components/tls-authority, ")
     assert faults(documents, IN_PRODUCTION) == []
     assert {"Cluster", "ScaledObject", "Issuer"} <= {document["kind"] for document in documents}
+
+
+def test_the_readmes_entry_point_is_fit_for_production(tmp_path: Path) -> None:
+    documents = overlaid(tmp_path, "[../components/openid, ../components/ingress-nginx]")
+    assert faults(documents, IN_PRODUCTION) == []
+    assert "Ingress" in {document["kind"] for document in documents}
 
 
 def test_the_readmes_prometheus_is_asked_by_every_scaler(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ UNSUPERVISED = {
     "services/archon_services/agents/a2a/handler.py": "_cancel ends within CANCEL_PATIENCE, and logs that it failed",
     "services/archon_services/cli/render/mesh_screen.py": "a display; it ends with its command",
     "services/archon_services/gateway/a2a/push_delivery.py": "both are awaited by the delivery that starts them",
+    "services/archon_services/gateway/mcp/lent_tools.py": "_tell is ended by the call that starts it",
     "services/archon_services/local_mesh/child.py": "_check is awaited by the supervised loop that starts it",
 }
 
