@@ -78,7 +78,7 @@ class CancelTask(types.Request[TaskParams, Literal["tasks/cancel"]]):
     name_param = "taskId"
 
 
-_STATE: Final[TypeAdapter[dict[str, Any]]] = TypeAdapter(dict[str, Any])
+_STATE: Final[Any] = TypeAdapter(dict[str, Any])
 _REQUEST: Final[TypeAdapter[types.InputRequest]] = TypeAdapter(types.InputRequest)
 
 
@@ -126,7 +126,8 @@ class _Task:
     async def read(self) -> dict[str, Any]:
         """Returns the state of the task."""
         request = GetTask(params=TaskParams(task_id=self._id))
-        return await self._session.send_request(request, _STATE, self._seconds)
+        state: dict[str, Any] = await self._session.send_request(request, _STATE, self._seconds)
+        return state
 
     async def answer(self, requests: object) -> None:
         """Answers the requests of the task that are new. Raises MCPError if the client does not answer one."""

@@ -108,7 +108,9 @@ class Calls:
                     return note(_goes_on(run), run.run_id, is_error=False)
                 if not all(map(line.asking.can, questions)):
                     return note(_cannot_ask(run), run.run_id)
-                requests = {each.input_id: request_of(each, self._parts.addresses) for each in questions}
+                requests: dict[str, Any] = {
+                    each.input_id: request_of(each, self._parts.addresses) for each in questions
+                }
                 if line.is_modern:
                     return types.InputRequiredResult(
                         input_requests=requests, request_state=json.dumps({"run": run.run_id})

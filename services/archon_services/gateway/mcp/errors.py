@@ -42,7 +42,7 @@ def error_result(error: ArchonError) -> types.CallToolResult:
 
 def needs_tasks() -> MCPError:
     """Returns the error for a request of the extension from a client that has not declared it."""
-    required = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+    required: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
     return MCPError(MISSING_REQUIRED_CLIENT_CAPABILITY, f"the client does not declare the extension {TASKS}", required)
 
 

@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import mcp_types as types
-from mcp.server.connection import Connection, Outbound
+from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.runner import serve_one
 from mcp.server.streamable_http import check_accept_headers
+from mcp.shared.dispatcher import Outbound
 from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params, progress_token_from_params
 from mcp_types import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
 from pydantic import ValidationError

@@ -105,8 +105,8 @@ class Resources:
         self, context: ServerRequestContext[Any], params: types.CompleteRequestParams
     ) -> types.CompleteResult:
         values: list[str] = []
-        is_run = isinstance(params.ref, types.ResourceTemplateReference) and params.argument.name == "run_id"
-        if is_run and params.ref.uri in (TEMPLATE, ANSWER_TEMPLATE):
+        uri = params.ref.uri if isinstance(params.ref, types.ResourceTemplateReference) else ""
+        if uri in (TEMPLATE, ANSWER_TEMPLATE) and params.argument.name == "run_id":
             runs, _ = await self._parts.access.runs_page(size=1_000, token="", session_id="")
             values = [run.run_id for run in runs if run.run_id.startswith(params.argument.value)]
         shown = types.Completion(values=values[:MAX_COMPLETIONS], has_more=len(values) > MAX_COMPLETIONS)

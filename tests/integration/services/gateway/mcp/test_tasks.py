@@ -24,7 +24,7 @@ from tests.fixtures.http_gateway import OPERATOR, gateway_mesh, open_gateway, se
 from tests.fixtures.mcp_mesh import Person, mcp_client, text_of
 from tests.integration.services.gateway.mcp.conftest import Office
 
-STATE: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+STATE: Any = TypeAdapter(dict[str, Any])
 TASKS = "io.modelcontextprotocol/tasks"
 
 
@@ -36,13 +36,14 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def begin(client: Client, goal: str) -> str:
     """Begins a call that becomes a task, and returns the id."""
-    created = await client.session.call_tool("clerk", {"goal": goal}, allow_claimed=True)
+    created: Any = await client.session.call_tool("clerk", {"goal": goal}, allow_claimed=True)
     assert created.result_type == "task"
-    return str(created.task_id)  # type: ignore[union-attr]
+    return str(created.task_id)
 
 
 async def read(client: Client, task_id: str) -> dict[str, Any]:
-    return await client.session.send_request(GetTask(params=TaskParams(task_id=task_id)), STATE)
+    task: dict[str, Any] = await client.session.send_request(GetTask(params=TaskParams(task_id=task_id)), STATE)
+    return task
 
 
 async def until_status(client: Client, task_id: str, status: str) -> dict[str, Any]:
@@ -54,7 +55,7 @@ async def until_status(client: Client, task_id: str, status: str) -> dict[str, A
 async def test_a_call_of_seconds_is_a_task_and_a_quick_one_is_not(office: Office) -> None:
     office.clerk.released.clear()
     async with mcp_client(office.mesh, OPERATOR, tasks=True) as client:
-        quick = await client.session.call_tool("finder", {"goal": "x"}, allow_claimed=True)
+        quick: Any = await client.session.call_tool("finder", {"goal": "x"}, allow_claimed=True)
         assert quick.result_type in ("complete", "task")
         task_id = await begin(client, "wait")
         task = await read(client, task_id)
@@ -198,17 +199,19 @@ async def test_a_client_listens_to_tasks_runs_and_lists(office: Office) -> None:
     assert any(each["method"] == "notifications/resources/updated" for each in seen)
 
 
-async def test_a_task_survives_the_death_of_gateway_and_orchestrator(tmp_path: Path) -> None:
+async def test_a_task_survives_the_death_of_gateway_and_orchestrator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clerk = Clerk()
-    async with gateway_mesh(tmp_path) as mesh, clerk.server(mesh):
-        async with mcp_client(mesh, None, tasks=True) as client:
+    async with gateway_mesh(tmp_path, monkeypatch) as mesh, clerk.server(mesh):
+        async with mcp_client(mesh, OPERATOR, tasks=True) as client:
             task_id = await begin(client, "wait")
         await asyncio.wait_for(clerk.waiting.wait(), 10)
         await mesh.gateway.kill()
         await mesh.mesh.orchestrator.kill()
         await mesh.mesh.orchestrator.start()
         await mesh.gateway.start()
-        async with mcp_client(mesh, None, tasks=True) as client:
+        async with mcp_client(mesh, OPERATOR, tasks=True) as client:
             assert (await read(client, task_id))["status"] == "working"
             clerk.released.set()
             assert (await until_status(client, task_id, "completed"))["status"] == "completed"

@@ -23,7 +23,7 @@ async def test_each_role_is_a_tool_whose_call_is_a_run(office: Office, era: str)
         assert "painting" in (tools["clerk"].description or "")
         lines: list[str] = []
 
-        async def progress(done: float, total: float | None, message: str | None) -> None:
+        async def progress(progress: float, total: float | None, message: str | None) -> None:
             lines.append(message or "")
 
         result = await client.call_tool("clerk", {"goal": "paint the fence"}, progress_callback=progress)
