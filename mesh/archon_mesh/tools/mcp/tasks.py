@@ -78,7 +78,7 @@ class CancelTask(types.Request[TaskParams, Literal["tasks/cancel"]]):
     name_param = "taskId"
 
 
-_STATE: Final[TypeAdapter[Any]] = TypeAdapter(dict[str, Any])
+_STATE: Final[Any] = TypeAdapter(dict[str, Any])
 _REQUEST: Final[TypeAdapter[types.InputRequest]] = TypeAdapter(types.InputRequest)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import mcp_types as types
@@ -60,7 +60,7 @@ class Calls:
                 run = await self._run_of(mesh, tool, params)
                 if params.request_state is not None:
                     line.skip(run.last_seq)
-                return await self._outcome(line, run)
+                return await self._outcome(line, run, params.input_responses or ())
         except InvalidArgument as error:  # the model can mend it, if it sees it
             return error_result(error)
 
@@ -87,14 +87,15 @@ class Calls:
             options["roles"], options["strategy"] = list(chosen.roles), chosen.strategy
         return (await runs.submit(goal, **options)).run
 
-    async def _outcome(self, line: ClientLine, run: Run) -> HandlerResult:
-        """Returns the result of a run, a task for it, or the questions that it asks."""
+    async def _outcome(self, line: ClientLine, run: Run, given: Iterable[str] = ()) -> HandlerResult:
+        """Returns the result of a run, a task for it, or the questions that it asks: not those that were `given` an
+        answer, which end the run if that was none."""
         identity = self._parts.identity
         runs = self._parts.access.runs
         if line.exchange is not None:
             line.exchange.follow(run.run_id)
         end = asyncio.get_running_loop().time() + (AT_ONCE if line.takes_tasks else WAIT)
-        asked: set[str] = set()
+        asked = set(given)
         try:
             while True:
                 left = end - asyncio.get_running_loop().time()
@@ -108,7 +109,9 @@ class Calls:
                     return note(_goes_on(run), run.run_id, is_error=False)
                 if not all(map(line.asking.can, questions)):
                     return note(_cannot_ask(run), run.run_id)
-                requests = {each.input_id: request_of(each, self._parts.addresses) for each in questions}
+                requests: dict[str, Any] = {
+                    each.input_id: request_of(each, self._parts.addresses) for each in questions
+                }
                 if line.is_modern:
                     return types.InputRequiredResult(
                         input_requests=dict(requests), request_state=json.dumps({"run": run.run_id})

@@ -60,8 +60,8 @@ class Handshake:
         """Serves a request. Raises NotFound for a session that there is not, as a 404 says it."""
         request = Request(scope, receive)
         if request.method == "DELETE":
-            self._session(request)
-            await Response(status_code=204)(scope, receive, send)
+            # A session that is its own id cannot be ended: the protocol has this status for it.
+            await Response(status_code=405, headers={"Allow": "GET, POST"})(scope, receive, send)
         elif request.method == "GET":
             await self._listen(request, receive, send)
         else:

@@ -126,5 +126,6 @@ def _server(name: str, parts: RoomParts, calls: Calls, listening: Listening, sta
         each.add_to(server)
     server.extensions = {TASKS: {}}
     security = RequestStateSecurity(codec=state, ttl=STATE_SECONDS, bind_principal=state.principal)
-    server.middleware += [typed_errors, RequestStateBoundary(security, default_audience="archon-mcp")]
+    middleware: list[Any] = [typed_errors, RequestStateBoundary(security, default_audience="archon-mcp")]
+    server.middleware += middleware
     return server

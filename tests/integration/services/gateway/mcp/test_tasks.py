@@ -24,7 +24,7 @@ from tests.fixtures.http_gateway import OPERATOR, gateway_mesh, open_gateway, se
 from tests.fixtures.mcp_mesh import Person, mcp_client, text_of
 from tests.integration.services.gateway.mcp.conftest import Office
 
-STATE: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
+STATE: Any = TypeAdapter(dict[str, Any])
 TASKS = "io.modelcontextprotocol/tasks"
 
 
@@ -36,14 +36,14 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def begin(client: Client, goal: str) -> str:
     """Begins a call that becomes a task, and returns the id."""
-    created = await client.session.call_tool("clerk", {"goal": goal}, allow_claimed=True)
-    assert getattr(created, "result_type", "") == "task"
-    return str(getattr(created, "task_id", ""))
+    created: Any = await client.session.call_tool("clerk", {"goal": goal}, allow_claimed=True)
+    assert created.result_type == "task"
+    return str(created.task_id)
 
 
 async def read(client: Client, task_id: str) -> dict[str, Any]:
-    state: dict[str, Any] = await client.session.send_request(GetTask(params=TaskParams(task_id=task_id)), STATE)
-    return state
+    task: dict[str, Any] = await client.session.send_request(GetTask(params=TaskParams(task_id=task_id)), STATE)
+    return task
 
 
 async def until_status(client: Client, task_id: str, status: str) -> dict[str, Any]:
@@ -55,8 +55,8 @@ async def until_status(client: Client, task_id: str, status: str) -> dict[str, A
 async def test_a_call_of_seconds_is_a_task_and_a_quick_one_is_not(office: Office) -> None:
     office.clerk.released.clear()
     async with mcp_client(office.mesh, OPERATOR, tasks=True) as client:
-        quick = await client.session.call_tool("finder", {"goal": "x"}, allow_claimed=True)
-        assert getattr(quick, "result_type", "") in ("complete", "task")
+        quick: Any = await client.session.call_tool("finder", {"goal": "x"}, allow_claimed=True)
+        assert quick.result_type in ("complete", "task")
         task_id = await begin(client, "wait")
         task = await read(client, task_id)
         assert (task["taskId"], task["status"], task["ttlMs"]) == (task_id, "working", None)

@@ -23,10 +23,10 @@ async def test_each_role_is_a_tool_whose_call_is_a_run(office: Office, era: str)
         assert "painting" in (tools["clerk"].description or "")
         lines: list[str] = []
 
-        async def note(progress: float, total: float | None, message: str | None) -> None:
+        async def progress(progress: float, total: float | None, message: str | None) -> None:
             lines.append(message or "")
 
-        result = await client.call_tool("clerk", {"goal": "paint the fence"}, progress_callback=note)
+        result = await client.call_tool("clerk", {"goal": "paint the fence"}, progress_callback=progress)
         assert (text_of(result), result.is_error) == ("did: paint the fence", False)
         assert "clerk works" in lines
         run_id = (result.meta or {})["dev.archon/run-id"]
