@@ -117,7 +117,7 @@ class FileIdentity:
 def check_is_journal(path: Path, db: sqlite3.Connection) -> None:
     """Raises FailedPrecondition if a database has tables, and is not a journal."""
     names = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if names and not {"meta", "runs"} <= names:
+    if names - {"meta"} and not {"meta", "runs"} <= names:  # a first start makes the table meta before the others
         raise FailedPrecondition(f"{path} is the database of another program, not a journal of Archon")
 
 

@@ -9,12 +9,13 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from archon.errors import FailedPrecondition
-from archon_services.orchestrator.journal.sqlite.identity import OVERRIDE
+from archon_services.orchestrator.journal.sqlite.identity import OVERRIDE, check_is_journal
 from archon_services.orchestrator.journal.sqlite.journal import SqliteJournal
 from tests.fixtures.journal import create, stored_events
 from tests.fixtures.variants import one_in
@@ -291,3 +292,13 @@ async def test_a_process_whose_file_is_gone_exits_at_the_next_commit(tmp_path: P
     assert process.returncode == 74
     assert f"the journal {path} was {harm}" in errors
     assert "what it writes would be lost" in errors
+
+
+async def test_a_first_start_that_was_struck_before_its_tables_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID")
+        check_is_journal(path, db)
+        db.execute("CREATE TABLE customers (name TEXT)")
+        with pytest.raises(FailedPrecondition, match="another program"):
+            check_is_journal(path, db)
