@@ -70,6 +70,7 @@ async def test_rooms_are_loaded_without_a_request(served: GatewayMesh, monkeypat
     async with gateway_app(GatewaySettings(**settings_for(served.mesh))), asyncio.timeout(20):
         for event in loaded.values():
             await event.wait()
+    assert all(event.is_set() for event in loaded.values())
 
 
 @pytest.mark.slow
