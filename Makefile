@@ -9,7 +9,7 @@ RUN := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-polyglot web check-web conformance test-sdks conformance-sdks up down test test-slow test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers bench-languages soak test-upgrade tools proxies real-model interop test-interop check format lint types floors words sleeps public drift buf \
+.PHONY: help demo demo-polyglot web check-web conformance test-sdks conformance-sdks up down test test-slow test-search test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers bench-languages soak test-upgrade tools proxies real-model interop test-interop check format lint types floors words sleeps public drift buf \
         buf-baseline locks gates mutants mutants-sdks protos chart lock sbom audit-dependencies prices hooks clean
 
 help: ## this list
@@ -89,10 +89,13 @@ PYTEST = $(RUN) -m pytest -q -n $(WORKERS)
 test: $(VENV)/.compiled ## set up and pass the tests of each change: quick, and the same inputs at each run (7 minutes)
 	@$(PYTEST) -m "not slow" tests
 
-test-slow: $(VENV)/.compiled ## tests that search, flood, kill, or need programs in other languages (`make interop`)
-	@$(PYTEST) -m slow --hypothesis-profile=search tests
+test-slow: $(VENV)/.compiled ## tests that need real servers, programs in other languages (`make interop`) or a browser, kill, or wait (5 minutes)
+	@$(PYTEST) -m "slow and not search" tests
 
-test-all: test test-slow ## both; then `make test-upgrade`, `failures`, `chaos`, `soak`, `simulate`, `fuzz` and `mutants` search further
+test-search: $(VENV)/.compiled ## tests with many seeds and variants, floods, long outages; property tests with new examples (15 minutes)
+	@$(PYTEST) -m search --hypothesis-profile=search tests
+
+test-all: test test-slow test-search ## all three; then `make test-upgrade`, `failures`, `chaos`, `soak`, `simulate`, `fuzz` and `mutants` search further
 
 test-failed: $(VENV)/.test ## the tests that failed last, one after the other
 	@$(RUN) -m pytest -q --last-failed --last-failed-no-failures none tests
@@ -162,8 +165,8 @@ test-sdks: $(VENV)/.test ## the tests of the SDKs for Go, TypeScript and Java (b
 	@ARCHON_SDKS=all ARCHON_REQUIRE=go,node,java $(RUN) -m pytest -q -n3 -k own_tests tests/conformance/test_sdks.py
 
 SECURITY ?= plain mtls
-conformance-sdks: $(VENV)/.test ## the SDKs for Go, TypeScript and Java against all scenarios, one after the other (four minutes; SECURITY=plain: two)
-	@ARCHON_SDKS="$(SECURITY)" ARCHON_REQUIRE=go,node,java $(RUN) -m pytest -q -n0 -k all_scenarios tests/conformance/test_sdks.py
+conformance-sdks: $(VENV)/.test ## the SDKs for Python, Go, TypeScript and Java against all scenarios, at the same time (three minutes; SECURITY=plain: two)
+	@ARCHON_SDKS="$(SECURITY)" ARCHON_REQUIRE=go,node,java $(RUN) -m pytest -q -n4 -k all_scenarios tests/conformance
 
 # Other languages -----------------------------------------------------------------------------------------------
 

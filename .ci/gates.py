@@ -21,6 +21,8 @@ from queue import SimpleQueue
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 WORKERS = 2
+KNOWN = Path(os.environ.get("MYPY_CACHE_DIR", ROOT / ".mypy_cache"))
+"""The cache of mypy, of which each copy of the tree has one."""
 IGNORED = shutil.ignore_patterns(".git", ".venv*", "__pycache__", ".tools", ".archon", "tests", "*_cache")
 
 
@@ -194,7 +196,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="archon-gates-") as scratch:
         trees: SimpleQueue[Path] = SimpleQueue()
         for number in range(WORKERS):
-            trees.put(shutil.copytree(ROOT, Path(scratch) / str(number), ignore=IGNORED))
+            tree = shutil.copytree(ROOT, Path(scratch) / str(number), ignore=IGNORED)
+            if KNOWN.is_dir():
+                shutil.copytree(KNOWN, tree / ".mypy_cache")
+            trees.put(tree)
 
         def held(check: Check) -> bool:
             tree = trees.get()
@@ -226,7 +231,12 @@ def _held(check: Check, tree: Path) -> bool:
 
 def _run(command: Sequence[str], tree: Path) -> subprocess.CompletedProcess[str]:
     sources = os.pathsep.join(str(tree / part) for part in ("sdk/python", "mesh", "services"))
-    environment = {**os.environ, "PYTHONPATH": sources, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": sources,
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "MYPY_CACHE_DIR": str(tree / ".mypy_cache"),
+    }
     program = str(BIN / command[0])
     return subprocess.run([program, *command[1:]], cwd=tree, env=environment, capture_output=True, text=True)
 

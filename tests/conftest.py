@@ -52,40 +52,55 @@ def pytest_collection_finish() -> None:
 
 TESTS: Final = Path(__file__).resolve().parent
 
-SLOW_FILE: Final = "\npytestmark = pytest.mark.slow\n"
-"""The line of a file all of whose tests are slow."""
+SLOW_FILES: Final = ("\npytestmark = pytest.mark.slow\n", "\npytestmark = pytest.mark.search\n")
+"""Lines of a file all of whose tests are slow."""
 
-SLOW_WORDS: Final = ("mark.slow", "one_in(", "hypothesis", "fresh_mesh")
-"""Slow tests have one of these words in their file, or in a conftest.py above it: the collection of `make test` checks that."""
+WORDS: Final = {
+    "slow": ("mark.slow", "mark.search", "one_in(", "hypothesis", "fresh_mesh"),
+    "slow and not search": ("mark.slow", "fresh_mesh"),
+    "search": ("mark.search", "one_in(", "hypothesis", "fresh_mesh"),
+}
+"""By the value of `-m`: tests that it selects have one of these words in their file, or in a conftest.py above it. Each
+session checks that."""
 
 
-def may_be_slow(file: Path) -> bool:
-    """Returns whether a file may have slow tests."""
+def may_be(wanted: str, file: Path) -> bool:
+    """Returns whether `-m` may select tests of a file."""
     above = [folder / "conftest.py" for folder in file.parents if folder.is_relative_to(TESTS) and folder != TESTS]
     texts = [each.read_text() for each in (file, *above) if each.exists()]
-    return any(word in text for word in SLOW_WORDS for text in texts)
+    return any(word in text for word in WORDS[wanted] for text in texts)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves out files none of whose tests are wanted by `-m slow` or `-m "not slow"`: they are not even imported."""
+    """Leaves out files none of whose tests are selected by `-m`: they are not even imported."""
     wanted = config.getoption("-m")
-    if wanted not in ("slow", "not slow") or not collection_path.match("test_*.py"):
+    if not collection_path.match("test_*.py"):
         return None
-    left_out = SLOW_FILE in collection_path.read_text() if wanted == "not slow" else not may_be_slow(collection_path)
+    if wanted == "not slow":
+        text = collection_path.read_text()
+        left_out = any(line in text for line in SLOW_FILES)
+    else:
+        left_out = wanted in WORDS and not may_be(wanted, collection_path)
     return True if left_out else None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Puts tests into the order for workers. With the profile `search`, property tests are slow tests too: they try examples
-    that no run before has tried."""
+    """Puts tests into the order for workers. A test that searches is a slow test. With the profile `search`, property tests
+    search too: they try examples that no run before has tried."""
     if config.getoption("--hypothesis-profile") == "search":
         for item in items:
             if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
-                item.add_marker(pytest.mark.slow)
-    unseen = {item.path for item in items if item.get_closest_marker("slow") and not may_be_slow(item.path)}
+                item.add_marker(pytest.mark.search)
+    unseen = set()
+    for item in items:
+        if item.get_closest_marker("search"):
+            item.add_marker(pytest.mark.slow)
+        mark = "search" if item.get_closest_marker("search") else "slow and not search"
+        if item.get_closest_marker("slow") and not may_be(mark, item.path):
+            unseen.add(item.path)
     if unseen:
-        raise pytest.UsageError(f"make test-slow would leave out slow tests of {unseen}: see SLOW_WORDS")
+        raise pytest.UsageError(f"make test-slow or test-search would leave out tests of {unseen}: see WORDS")
     items[:] = [items[index] for index in in_order([item.nodeid for item in items])]
 
 

@@ -25,7 +25,7 @@ from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.waiting import eventually, hold, until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 AgentFrame = session_pb2.AgentFrame
 MB = 1024 * 1024

@@ -49,7 +49,7 @@ def dead_instances(count: int) -> list[Message]:
     return registrations
 
 
-@pytest.fixture(scope="module", params=[500, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=[500, pytest.param(10_000, marks=pytest.mark.search)])
 def many(request: pytest.FixtureRequest) -> int:
     """The number of dead instances."""
     return int(request.param)

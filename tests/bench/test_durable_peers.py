@@ -21,7 +21,7 @@ from tests.bench.peers_compare import DBOS
 from tests.bench.processes import Processes
 from tests.fixtures.require import missing
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 ENDED_WITHIN = 90.0
 

@@ -9,7 +9,7 @@ import pytest
 from tests.chaos.reign import IN_FLIGHT
 from tests.chaos.run import chaos
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 ROUNDS = 5
 SEED = 7

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from archon.conformance import Options, Report, run_cases
 
 FOLDER: Final = Path(__file__).parents[2] / "sdk" / "conformance"
 SUBJECT: Final = shlex.join([sys.executable, str(FOLDER / "subjects" / "python_subject.py")])
 EXPECTED: Final = FOLDER / "expected" / "python.yaml"
+
+SECURITY: Final = "plain" if os.environ.get("ARCHON_SDKS") == "plain" else ""
+"""The security of scenarios that are played by themselves: both if empty."""
+
+alone = pytest.mark.skipif(not os.environ.get("ARCHON_SDKS"), reason="make test-sdks, make conformance-sdks")
 
 
 def faulty(fault: str) -> str:

@@ -31,10 +31,10 @@ def test_each_fault_has_a_scenario() -> None:
 
 
 EACH: Final = 1 if os.environ.get("ARCHON_SDKS") else 4
-"""`make test-slow` tries one fault in four, `make mutants-sdks` all of them."""
+"""`make test-search` tries one fault in four, `make mutants-sdks` all of them."""
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_each_fault_is_caught() -> None:
     chosen = dict(list(CAUGHT_BY.items())[::EACH])
     limit = asyncio.Semaphore(AT_ONCE)

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from tests.conformance.subjects import run
+from tests.conformance.subjects import SECURITY, alone, run
 
 QUICK: Final = (
     *(
@@ -42,6 +42,7 @@ async def test_quick_scenarios_pass() -> None:
 
 
 @pytest.mark.slow
+@alone
 async def test_all_scenarios_pass() -> None:
-    report = await run(pace=2.0)
+    report = await run(security=SECURITY, pace=2.0)
     assert report.passed, report.text()

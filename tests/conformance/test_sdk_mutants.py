@@ -55,7 +55,7 @@ def test_the_page_says_how_many_there_are() -> None:
         assert f"| {name} | {len(mutants.load(language))} |" in page
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.parametrize("language", SDKS, ids=lambda each: each.name)
 async def test_a_sample_of_mutants_is_caught(language: Sdk) -> None:
     language.build.require()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import subprocess
 from typing import Final
@@ -10,7 +9,7 @@ from typing import Final
 import pytest
 
 from tests.conformance.sdks import SDKS, Sdk, see_rest
-from tests.conformance.subjects import FOLDER, run
+from tests.conformance.subjects import FOLDER, SECURITY, alone, run
 from tests.conformance.test_python import QUICK
 from tests.fixtures.environment import CALLER
 
@@ -18,9 +17,6 @@ pytestmark = pytest.mark.slow
 
 OWN_TESTS_WITHIN: Final = 240.0
 """Seconds for the tests of one SDK, with other tests beside them."""
-
-
-alone = pytest.mark.skipif(not os.environ.get("ARCHON_SDKS"), reason="make test-sdks, make conformance-sdks")
 
 
 @pytest.mark.parametrize("sdk", SDKS, ids=lambda sdk: sdk.name)
@@ -35,8 +31,7 @@ async def test_quick_scenarios_pass(sdk: Sdk) -> None:
 async def test_all_scenarios_pass(sdk: Sdk) -> None:
     subject = shlex.join(sdk.subject(sdk.build.require()))
     expected = FOLDER / "expected" / f"{sdk.name}.yaml"
-    security = "plain" if os.environ.get("ARCHON_SDKS") == "plain" else ""
-    report = await run(subject=subject, expected=expected, security=security, pace=2.0)
+    report = await run(subject=subject, expected=expected, security=SECURITY, pace=2.0)
     assert report.passed, report.text()
 
 

@@ -81,7 +81,7 @@ def test_a_run_for_later_is_a_schedule_with_one_time(terminal: Terminal) -> None
     done(terminal, "schedule", "remove", name)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 def test_an_orchestrator_that_is_killed_submits_one_run_for_each_time(tmp_path: Path) -> None:
     options = ("--every", "1s", "--overlap", "allow_all", "--catch-up", "all", "--role", "designer")
     for kill in range(4):

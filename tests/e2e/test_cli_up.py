@@ -50,7 +50,7 @@ def test_demo_survives_two_kills_on_one_screen_and_leaves_no_process(terminal: T
     assert not terminal.processes()
 
 
-@pytest.mark.slow
+@pytest.mark.search
 def test_down_stops_the_mesh_of_demo_keep(terminal: Terminal) -> None:
     assert terminal.archon("demo", "--keep").code == 0
     pids = [process.pid for process in terminal.state().processes]

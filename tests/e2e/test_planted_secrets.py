@@ -30,7 +30,7 @@ from tests.fixtures.fork_server import fork_server
 from tests.fixtures.ports import free_ports
 from tests.fixtures.waiting import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 TOOLS = '''
 import logging

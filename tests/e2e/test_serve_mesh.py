@@ -178,7 +178,7 @@ async def test_a_kill_in_the_middle_executes_the_run_once(
         assert run.tasks[0].attempt == (2 if victim == "gateway" else 1)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.liveness
 async def test_a_run_cancelled_without_a_gateway_is_no_orphan_for_long(
     etcd: EtcdProcess, tmp_path: Path, terminal: Terminal

@@ -9,13 +9,12 @@ from tests.failures.arena import Arena, hold
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.short
 @pytest.mark.parametrize(
     ("ways", "name", "order"),
     [
         (("up",), "partition: an agent hears nothing for 6 s, and is heard", 17),
         (("down",), "partition: an agent is not heard for 6 s, and hears", 17.5),
-        (("up", "down"), "partition: both ways for 6 s", 18),
+        pytest.param(("up", "down"), "partition: both ways for 6 s", 18, marks=pytest.mark.short),
     ],
     ids=["to-the-agent", "from-the-agent", "both"],
 )

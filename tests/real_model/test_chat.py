@@ -70,6 +70,7 @@ async def test_a_reply_that_is_cut_says_so(real_model: RealModel) -> None:
     assert (reply.finish_reason, reply.usage.output_tokens) == ("length", 8)
 
 
+@pytest.mark.search
 async def test_four_calls_at_once_are_all_answered(real_model: RealModel) -> None:
     model = client(real_model)
     replies = await asyncio.gather(
@@ -100,6 +101,7 @@ async def test_the_server_stops_when_a_call_is_cancelled(real_model: RealModel) 
     await model.close()
 
 
+@pytest.mark.search
 async def test_a_prompt_that_is_too_long_is_an_overflow_and_compaction_helps(real_model: RealModel) -> None:
     model = client(real_model)
     with pytest.raises(InvalidArgument) as caught:
@@ -113,6 +115,7 @@ async def test_a_prompt_that_is_too_long_is_an_overflow_and_compaction_helps(rea
     assert isinstance(answer, (str, ReplyCut)) or answer.kind == "model.context_overflow", answer
 
 
+@pytest.mark.search
 async def test_a_slow_prompt_has_the_time_before_the_first_token(real_model: RealModel) -> None:
     model = client(real_model)
     slow = request(WORDS * 30 + "What is at anchor?", max_tokens=4, idle_timeout=0.05, first_token_timeout=120)
@@ -143,6 +146,7 @@ async def test_an_agent_with_a_tool_ends_with_an_answer_or_a_typed_failure(
     await model.close()
 
 
+@pytest.mark.search
 async def test_the_planner_makes_a_plan_or_says_why_not(real_model: RealModel) -> None:
     model = client(real_model)
     planner = Planner(model, roles={"writer": "writes texts", "critic": "finds mistakes"}, timeout=10)
@@ -175,6 +179,7 @@ class City(BaseModel):
     size: Literal["small", "big"]
 
 
+@pytest.mark.search
 async def test_enforced_answer_is_an_object_of_its_type(real_model: RealModel) -> None:
     model = client(real_model)
     agent = Agent("a", model=model, output=City, max_tokens=100, temperature=0.0)
@@ -184,6 +189,7 @@ async def test_enforced_answer_is_an_object_of_its_type(real_model: RealModel) -
     assert len(agent.history) == 2
 
 
+@pytest.mark.search
 @pytest.mark.parametrize("server", ["llamacpp", "tgi"])
 async def test_typed_answer_besides_tools_ends_with_an_object_or_a_failure(real_model: RealModel, server: str) -> None:
     model = OpenAIModel("smollm2", base_url=real_model.url, server=server)

@@ -13,7 +13,7 @@ from archon_mesh.playground import Variant, curl_command, play, recorded_calls, 
 from tests.fixtures.recorded_calls import record_calls
 from tests.real_model.server import RealModel
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 
 async def test_a_recorded_prompt_is_sent_again_by_curl_and_in_the_playground(

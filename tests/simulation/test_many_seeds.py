@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.courses import COURSES
 from tests.simulation.played import assert_seeds_hold
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 FIRST = 1000
 SEEDS = {

@@ -41,7 +41,7 @@ RARE: Final = (
 """Those that must occur in some of many seeds."""
 
 
-@pytest.mark.parametrize(("first", "count"), [(0, 30), pytest.param(1000, 300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("first", "count"), [(0, 30), pytest.param(1000, 300, marks=pytest.mark.search)])
 def test_plans_with_people_hold_every_line_in_processes(first: int, count: int) -> None:
     fired, states = Counter[str](), Counter[str]()
     for seed in range(first, first + count):

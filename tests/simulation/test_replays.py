@@ -66,6 +66,7 @@ def test_struck_runs_are_decided_again_as_they_were(monkeypatch: pytest.MonkeyPa
     assert all(len(recording.events) == recording.history.last_seq for recording in recordings)
 
 
+@pytest.mark.search
 async def test_struck_runs_run_again_as_they_did(monkeypatch: pytest.MonkeyPatch) -> None:
     found = await asyncio.to_thread(histories, monkeypatch, PLAYED, SEEDS)
     recordings = [recording for recording in map(decide_again, found) if not recording.undecided]

@@ -11,13 +11,13 @@ from tests.simulation.schedules import simulate
 POLICIES = [Overlap.ALLOW_ALL, Overlap.SKIP, Overlap.BUFFER_ALL, Overlap.CANCEL_OTHER, Overlap.BUFFER_ONE]
 
 
-@pytest.mark.parametrize("overlap", [Overlap.ALLOW_ALL, pytest.param(Overlap.SKIP, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("overlap", [Overlap.ALLOW_ALL, pytest.param(Overlap.SKIP, marks=pytest.mark.search)])
 def test_replicas_that_die_submit_one_run_for_each_fire(overlap: Overlap) -> None:
     world = run_virtual(simulate(1, overlap))
     assert max(world.submits.values()) > 1, "no fire was tried by two replicas: the faults struck nothing"
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.parametrize("overlap", POLICIES)
 @pytest.mark.parametrize("first", [100, 200])
 def test_many_courses_have_one_run_for_each_fire(overlap: Overlap, first: int) -> None:

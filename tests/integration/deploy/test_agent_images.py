@@ -21,7 +21,7 @@ from tests.fixtures.waiting import eventually
 from tests.integration.deploy.image_steps import Build, Stage
 from tests.unit.deploy.manifests import ROOT
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 ROLES: Final = {"python": "requirements", "go": "designer", "typescript": "implementer", "java": "reviewer"}
 NEEDS: Final = {"python": (), "go": ("go",), "typescript": ("node", "npm"), "java": ("java", "mvn")}

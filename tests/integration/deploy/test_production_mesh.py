@@ -43,7 +43,7 @@ from tests.unit.deploy.kustomize_output import config, render, templates, variab
 from tests.unit.deploy.manifests import DOCKERFILE, ROOT
 from tests.unit.deploy.rules import GATEWAY, OURS
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 PACKAGES: Final = ("sdk/python/archon", "mesh/archon_mesh", "services/archon_services")
 """The packages of the wheel, as pyproject.toml names them."""

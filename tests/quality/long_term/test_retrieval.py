@@ -30,7 +30,7 @@ def test_hybrid_is_at_least_as_good_as_each_part(final: Recall) -> None:
     assert final["hybrid"]["all"] >= max(final["BM25 alone"]["all"], final["vectors alone"]["all"])
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_hybrid_is_as_good_with_weaviate() -> None:
     with running_weaviate() as server:
         async with WeaviateLongTermStore(server.url) as store:

@@ -17,6 +17,9 @@ from archon.status import error_class
 WITHIN: Final = 5.0
 """Seconds for whatever is expected, unless a step says otherwise."""
 
+_WATCHING: Final = frozenset({"expect", "never"})
+"""Steps that send nothing."""
+
 
 class ScenarioFailed(Exception):
     """The subject did not meet a step, or did something that must never happen."""
@@ -33,7 +36,7 @@ class Play:
         self.names: dict[str, Any] = {"id": self.id, "run": f"{self.id}-run", "role": f"{self.id}-role"}
         self.began = time.monotonic()
         self.since = self.began
-        """When the step before this one began."""
+        """When the last step began that did more than watch."""
         self._seen = 0
         """Calls of the registry that a step has taken."""
         self._registry_taken: set[int] = set()
@@ -49,7 +52,8 @@ class Play:
             except (ScenarioFailed, ArchonError, ValueError, KeyError, TypeError) as error:
                 text = str(error) if isinstance(error, ScenarioFailed) else f"{type(error).__name__}: {error}"
                 raise ScenarioFailed(f"step {number}, {shown(step, 400)}: {text}") from error
-            self.since = began
+            if not _WATCHING & step.keys():
+                self.since = began
         await self.at_end()
 
     async def step(self, step: Mapping[str, Any]) -> None:
@@ -67,7 +71,7 @@ class Play:
 
     def window(self, step: Mapping[str, Any]) -> tuple[float, float]:
         """Returns the seconds before which nothing may come, and those within which it must. The first are counted from
-        `since`: a subject may answer a step before the runner, which may be late, has begun the next one."""
+        `since`: the runner may be late, and see a frame only shortly before its subject sends the next one."""
         within = step.get("within", WITHIN)
         earliest, latest = within if isinstance(within, list) else (0.0, within)
         return float(earliest), float(latest) * self.pace

@@ -126,7 +126,7 @@ async def run(agent: Agent[str], query: str) -> str | BaseException:
         return error
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_each_run_ends_with_an_answer_or_a_typed_error(agent: Agent, model: FailingModel) -> None:
     async with asyncio.timeout(PATIENCE):
         opens = asyncio.create_task(until(lambda: agent.engine.health()["fetch"].breaker == "open", PATIENCE))

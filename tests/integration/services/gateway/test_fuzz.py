@@ -143,7 +143,7 @@ async def _answer(served: GatewayMesh, raw: bytes) -> bytes:
 MANY: Final = int(os.environ.get("ARCHON_FUZZ_REQUESTS") or 20_000)
 
 
-@pytest.mark.parametrize("number", [120, pytest.param(MANY, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [120, pytest.param(MANY, marks=pytest.mark.search)])
 async def test_no_request_is_an_internal_error(
     served: GatewayMesh, number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

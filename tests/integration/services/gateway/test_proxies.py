@@ -32,7 +32,7 @@ from tests.fixtures.http_proxies import COMMANDS, proxied
 from tests.fixtures.ports import free_ports
 from tests.fixtures.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 JSON: Final = {"content-type": "application/json"}
 

@@ -273,7 +273,7 @@ async def test_a_malformed_setting_ends_the_start(tmp_path: Path, arguments: tup
     assert "Traceback" not in process.log.read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_weaviate_down_stores_later_exactly_once(tmp_path: Path, eventually: Eventually) -> None:
     with running_weaviate(started=False) as weaviate:
         arguments = ("--db", str(tmp_path / "memory.db"), "--long-term", weaviate.url)

@@ -51,7 +51,7 @@ async def test_without_a_memory_service_values_stay_in_the_process(own_mesh: Mes
     assert seen == {"seen": ["second"], "mine": "second"}
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_unavailable_memory_fails_no_task_and_is_logged_once(process_mesh: ProcessMesh) -> None:
     await start_agents(process_mesh, process_mesh.memory.address)
     log = process_mesh.processes[0].log  # of both agents, which are one module

@@ -18,7 +18,7 @@ from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.waiting import eventually, hold
 from tests.integration.services.orchestrator.outage import ROLES, SESSION, Crew, Outage, Pulse, check_completed, started
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 OUTAGE = 30.0
 HEALED_WITHIN = 15.0

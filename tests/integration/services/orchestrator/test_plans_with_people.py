@@ -27,7 +27,7 @@ from tests.fixtures.tokens import TestKeys
 from tests.fixtures.waiting import eventually
 from tests.integration.services.orchestrator.troupe import of
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 RULES: Final = "rules: [{trigger: plan, name: plans, approvers: [ann]}]"
 

@@ -261,7 +261,7 @@ async def test_two_submits_with_one_id_on_two_replicas_make_one_run(replicas: Re
     assert len(replicas.executions()) == 10
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.parametrize("ahead", [3600, -3600])
 async def test_durability_23_a_wrong_clock_does_not_change_a_runs_time(
     etcd: EtcdProcess, postgres_dsn: str, tmp_path: Path, ahead: int

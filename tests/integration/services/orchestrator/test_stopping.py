@@ -58,7 +58,7 @@ async def restarted(process: ServiceProcess, **environment: str) -> None:
     await process.start()
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_a_run_survives_six_rolling_restarts_of_its_agent(own_mesh: Mesh) -> None:
     mesh = own_mesh
     agent = await mesh.agent_process("solo", delay=300.0, ARCHON_DRAIN="0.2")

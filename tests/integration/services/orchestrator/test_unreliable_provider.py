@@ -23,7 +23,7 @@ async def serve(mesh: Mesh, role: str, url: str, **environment: str) -> None:
     await mesh.join_process(process)
 
 
-@pytest.mark.parametrize("runs", [30, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", [30, pytest.param(200, marks=pytest.mark.search)])
 async def test_all_runs_complete_and_each_try_is_a_record(own_mesh: Mesh, runs: int) -> None:
     mesh, slots = own_mesh, asyncio.Semaphore(16)
     async with OpenAIServer(unreliable=random.Random(1)) as server:

@@ -107,7 +107,7 @@ async def test_validator_14_edges_are_acyclic_at_every_revision(etcd: EtcdProces
     await check(etcd.address, prefix)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_without_the_graph_condition_cycles_would_be_written(
     etcd: EtcdProcess, prefix: str, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +121,7 @@ async def test_without_the_graph_condition_cycles_would_be_written(
             await check_acyclic(etcd.address, prefix)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_validator_14_edges_are_acyclic_while_etcd_members_fail(
     cluster: EtcdCluster, prefix: str, make: Make
 ) -> None:

@@ -38,10 +38,10 @@ async def valves(etcd: EtcdProcess, prefix: str) -> AsyncIterator[list[Valve]]:
         yield valves
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.parametrize(
     ("number", "ways"),
-    [(0, ("up",)), *(pytest.param(*each, marks=pytest.mark.slow) for each in [(1, ("up",)), (0, ("down",))])],
+    [(0, ("up",)), (1, ("up",)), (0, ("down",))],
 )
 async def test_client_of_two_registries_continues_when_one_is_cut_off(
     valves: list[Valve], number: int, ways: tuple[str, ...], make: Make, eventually: Eventually

@@ -68,7 +68,7 @@ def _name(number: int) -> str:
 
 @pytest.mark.timeout(900)  # a search and a store for each turn: minutes on a loaded machine
 @pytest.mark.parametrize(
-    "length", [SHORT, pytest.param(LONG, marks=pytest.mark.slow)], ids=lambda length: str(length.turns)
+    "length", [SHORT, pytest.param(LONG, marks=pytest.mark.search)], ids=lambda length: str(length.turns)
 )
 async def test_every_fact_of_a_long_conversation_is_within_reach(tmp_path: Path, length: Length) -> None:
     # No limit of time: a loaded machine must not look like a memory that is down.

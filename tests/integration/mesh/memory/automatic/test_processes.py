@@ -74,7 +74,7 @@ async def test_without_a_user_the_session_has_the_memory(process_mesh: ProcessMe
         assert users == {"session/first", "session/second"}, "a run without user and session leaves nothing"
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.liveness
 async def test_a_frozen_service_costs_a_run_little_and_loses_nothing(process_mesh: ProcessMesh) -> None:
     await process_mesh.agent_process("clerk", module=AGENT, ARCHON_MEMORY=process_mesh.memory.address)

@@ -52,7 +52,7 @@ async def test_a_frozen_store_costs_a_caller_once_and_loses_nothing(tmp_path: Pa
         assert {each.id for each in await memory.recent(100)} >= set(ids)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.liveness
 async def test_a_frozen_weaviate_costs_a_caller_once_and_loses_nothing(tmp_path: Path, eventually: Eventually) -> None:
     loop = asyncio.get_running_loop()

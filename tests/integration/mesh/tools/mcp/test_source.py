@@ -356,7 +356,7 @@ def hostile(page: str) -> McpToolSource:
     return McpToolSource("hostile", command=sys.executable, args=["-c", HOSTILE.replace("PAGE", f"(lambda n: {page})")])
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_a_million_tools_and_endless_pages_are_bounded() -> None:
     async with hostile('{"tools": [tool(f"t{n}_{i}") for i in range(1000)], "nextCursor": str(n + 1)}') as source:
         assert len(source.tools) == MAX_TOOLS

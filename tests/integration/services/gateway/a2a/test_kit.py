@@ -17,7 +17,7 @@ from tests.fixtures.a2a_scenarios import scenario
 from tests.fixtures.http_gateway import open_gateway, settings_for
 from tests.fixtures.require import missing
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 PAGE: Final = Path(__file__).parents[5] / "docs" / "a2a.md"
 BINDINGS: Final = ("grpc", "jsonrpc", "http_json")

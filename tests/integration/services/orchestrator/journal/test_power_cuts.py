@@ -57,7 +57,7 @@ async def check(folder: Path, expected: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rounds", "every"), [(8, 7), pytest.param(8, 1, marks=pytest.mark.slow)], ids=["some cuts", "every cut"]
+    ("rounds", "every"), [(8, 7), pytest.param(8, 1, marks=pytest.mark.search)], ids=["some cuts", "every cut"]
 )
 @pytest.mark.parametrize("kept", one_in(3, ["parts", "all", "none"]))
 async def test_durability_a_power_cut_takes_nothing_that_was_acknowledged(

@@ -20,7 +20,7 @@ from tests.unit.services.orchestrator.runs.journaled_run import (
     planned_run,
 )
 
-SEEDS = [pytest.param(range(60), id="60"), pytest.param(range(60, 560), id="500", marks=pytest.mark.slow)]
+SEEDS = [pytest.param(range(60), id="60"), pytest.param(range(60, 560), id="500", marks=pytest.mark.search)]
 TEXT = [common_pb2.Part(text="what a person says")]
 
 
