@@ -238,4 +238,6 @@ async def test_a_swarm_survives_the_death_of_orchestrator_and_memory(own_mesh: M
         gate.set()
         found = results(await handle.result(60))
         assert found["results"] == dict.fromkeys("1234", "done")
-        assert Counter(item for _, item in crew.done) == Counter(["a", "hard", "b", "c"])
+        done = Counter(item for _, item in crew.done)
+        assert done.keys() == {"a", "hard", "b", "c"} and done["hard"] == 1
+        assert done.total() <= 5  # the result of one item may have been on its way to the memory that was killed
