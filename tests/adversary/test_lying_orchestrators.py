@@ -498,6 +498,7 @@ async def test_a_flood_of_frames_is_not_held(
     assert "Traceback" not in process.log.read_text()
 
 
+@pytest.mark.search
 async def test_a_session_that_is_never_read_ends(victim: Victim, dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would take its share of the capacity for as long as its connection lasts."""
     monkeypatch.setattr("archon.agent.session.UNREAD_TIMEOUT", 0.2)

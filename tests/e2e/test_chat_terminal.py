@@ -63,6 +63,7 @@ def test_ctrl_c_stops_the_answer_and_then_ends_the_chat(folder: Path) -> None:
         assert "Traceback" not in screen.text
 
 
+@pytest.mark.search
 async def test_a_slow_model_is_reported_while_it_is_slow(folder: Path) -> None:
     """The chat's patience is 0.2 s here."""
     async with OpenAIServer() as server:

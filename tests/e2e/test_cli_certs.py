@@ -66,6 +66,7 @@ def test_wrong_arguments_issue_no_certificate(authority: tuple[Terminal, Path], 
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.slow
 def test_a_mesh_with_encrypted_connections_works_as_any_other(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path / "home")
     try:

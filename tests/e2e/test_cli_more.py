@@ -119,6 +119,7 @@ def test_watch_follows_another_run_and_ctrl_c_detaches(terminal: Terminal) -> No
     assert "enough of it" in running.text
 
 
+@pytest.mark.search
 def test_a_run_that_waits_for_an_instance_says_why(terminal: Terminal) -> None:
     with stuck_run(terminal) as (run_id, running):
         running.until("Waiting for an instance of requirements with room (the only one is not reachable).")

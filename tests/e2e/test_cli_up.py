@@ -35,6 +35,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         assert not terminal.processes()
 
 
+@pytest.mark.slow
 def test_demo_survives_two_kills_on_one_screen_and_leaves_no_process(terminal: Terminal) -> None:
     result = terminal.program("demo")
     assert result.code == 0, result.err
@@ -107,7 +108,7 @@ def test_processes_end_with_a_killed_supervisor(terminal: Terminal) -> None:
     assert terminal.archon("up", "--only", "registry", "--detach").code == 0
 
 
-@pytest.mark.parametrize("gone", ["removed", "moved"])
+@pytest.mark.parametrize("gone", ["removed", pytest.param("moved", marks=pytest.mark.search)])
 def test_a_mesh_ends_when_its_folder_is_gone(terminal: Terminal, tmp_path: Path, gone: str) -> None:
     with terminal.start("up", "--only", "registry,orchestrator,designer", program=True) as running:
         running.until("Ready after")

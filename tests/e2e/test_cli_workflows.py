@@ -44,6 +44,7 @@ def names(terminal: Terminal) -> set[str]:
     return {process.name for process in terminal.state().processes}
 
 
+@pytest.mark.slow
 def test_a_workflow_runs_and_its_role_starts_when_it_is_needed(terminal: Terminal) -> None:
     write_workflow(terminal.home)
     listed = terminal.archon("workflow", "list")

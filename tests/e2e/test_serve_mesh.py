@@ -135,6 +135,7 @@ def test_wrong_options_end_with_a_sentence(
     assert error in done.err
 
 
+@pytest.mark.slow
 async def test_a_gateway_serves_before_the_other_mesh_does(meshes: tuple[Mesh, Mesh], terminal: Terminal) -> None:
     near, _ = meshes
     done = await asyncio.to_thread(terminal.archon, "context", "set", "far", "--home", str(terminal.home / "other"))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fixtures.variants import one_in
 from tests.simulation.bugs import BUGS
 from tests.simulation.course import run_seed
 from tests.simulation.courses import COURSES, SEEDS
@@ -30,7 +31,7 @@ import logging
 logging.disable(logging.CRITICAL)
 from tests.simulation.course import run_seed
 from tests.simulation.courses import COURSES
-print([run_seed({REPLAYED}, **arguments) for arguments in COURSES.values()])
+print([run_seed({REPLAYED}, **arguments) for arguments in [*COURSES.values()][::3]])
 """
 
 
@@ -52,7 +53,7 @@ def test_an_attempt_that_its_own_step_stops_leaves_no_slot_reserved() -> None:
 def test_a_seed_replays_exactly_in_this_process_and_in_another() -> None:
     """The courses are played in the reverse order here: none depends on those before."""
     elsewhere = subprocess.run([sys.executable, "-c", ELSEWHERE], capture_output=True, text=True, check=True)
-    here = [run_seed(REPLAYED, **arguments) for arguments in reversed(COURSES.values())]
+    here = [run_seed(REPLAYED, **arguments) for arguments in [*COURSES.values()][::3][::-1]]
     assert elsewhere.stdout.strip() == str(here[::-1])
 
 
@@ -96,7 +97,7 @@ def test_the_table_of_planted_bugs_names_every_bug_and_line() -> None:
     assert {f"V{number}" for number in lines} <= {row["line"] for row in ROWS.values()}
 
 
-@pytest.mark.parametrize("name", BUGS)
+@pytest.mark.parametrize("name", one_in(3, BUGS))
 def test_a_planted_bug_is_caught_by_its_line_in_its_seed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the engine's choices changed, search again: python -m tests.simulation.run --bugs"""
     bug = BUGS[name]

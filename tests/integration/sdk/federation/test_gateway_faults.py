@@ -105,6 +105,7 @@ async def test_a_quota_of_the_other_mesh_refuses_its_task(tmp_path: Path) -> Non
         await handle.cancel()
 
 
+@pytest.mark.search
 async def test_a_mesh_that_never_answers_fails_the_task_typed(two_meshes: TwoMeshes) -> None:
     role = unique("research")
     async with MeshGateway("gone", "127.0.0.1:1", mesh_id=NEAR, patience=0.0) as gateway:

@@ -52,6 +52,7 @@ async def test_members_and_strangers_are_treated_as_without_a_provider(open_mesh
     assert type(await open_mesh.outcome(Presented(damaged))) is TokenInvalid
 
 
+@pytest.mark.search
 async def test_open_streams_end_when_their_token_expires(open_mesh: OpenIdMesh) -> None:
     run = await open_mesh.mesh.client.submit("x", roles=["sleeper"])
     token = open_mesh.openid.token(exp=int(time.time()) + 3)
@@ -76,6 +77,7 @@ class Renewed:
         return (("authorization", f"Bearer {self._tokens[self.presented[-1]]}"),)
 
 
+@pytest.mark.search
 async def test_a_watch_goes_on_with_a_token_that_was_renewed(open_mesh: OpenIdMesh) -> None:
     run = await open_mesh.mesh.client.submit("x", roles=["sleeper"])
     credentials = Renewed(open_mesh)

@@ -207,6 +207,7 @@ async def test_a_cancelled_call_is_cancelled_at_its_owner(own_mesh: Mesh, client
         await until(lambda: not lender.agent.shared_tools.running)
 
 
+@pytest.mark.search
 async def test_the_figures_of_a_tool_are_advertised(own_mesh: Mesh, client: ToolClient) -> None:
     async with lent(own_mesh.registry.address) as lender, client.lease("double") as tool:
         before = lender.agent.registration

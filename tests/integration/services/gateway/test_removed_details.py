@@ -89,6 +89,7 @@ async def test_an_a2a_client_gets_a_task_with_its_artifacts(office: Office) -> N
             await stranger.get(task.id)
 
 
+@pytest.mark.search
 async def test_the_end_is_pushed_from_the_summary(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push_delivery, "LEASE", 0.3)
     monkeypatch.setattr(push_delivery, "SCAN", 0.05)

@@ -92,6 +92,7 @@ async def test_an_attempt_goes_on_when_the_connection_of_an_attached_agent_break
         assert len(await instances(mesh, "poet")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.liveness
 async def test_an_attached_agent_that_is_cut_off_is_deregistered_and_its_task_given_to_another(mesh: Mesh) -> None:
     began = asyncio.Event()

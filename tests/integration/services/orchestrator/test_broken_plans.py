@@ -7,6 +7,8 @@ import json
 from collections import Counter, defaultdict
 from typing import Any
 
+import pytest
+
 from archon.agent import TaskContext
 from archon.api.common.v1 import failure_pb2
 from archon.client import answer_text
@@ -68,6 +70,7 @@ def end(run: Run) -> tuple[Any, ...]:
     return run.state, run.proto.failure.reason, run.proto.failure.kind
 
 
+@pytest.mark.slow
 async def test_runs_with_a_broken_reply_end_in_order(mesh: Mesh, troupe: Troupe) -> None:
     roles = Roles()
     await roles.join(troupe)

@@ -100,6 +100,7 @@ async def check(etcd: str, prefix: str) -> None:
     assert changes > 30, f"only {changes} changes"
 
 
+@pytest.mark.search
 async def test_validator_14_edges_are_acyclic_at_every_revision(etcd: EtcdProcess, prefix: str, make: Make) -> None:
     async with two_registries(etcd.address, prefix) as clients:
         refused = await asyncio.gather(*(write(random.Random(n), clients, make) for n in range(WRITERS)))

@@ -103,6 +103,7 @@ def test_a_view_agrees_with_the_engine_after_each_step(seed: int) -> None:
         assert view.stopped_for(course.now) == pytest.approx(stopped)
 
 
+@pytest.mark.search
 @pytest.mark.large
 def test_the_fold_takes_linear_time() -> None:
     def seconds(size: int) -> float:

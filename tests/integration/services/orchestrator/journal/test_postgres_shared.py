@@ -193,6 +193,7 @@ async def test_reads_are_repeated_if_their_connection_is_lost(proxied: Proxied) 
     await asyncio.gather(*(behind.steps("r") for _ in range(10)))
 
 
+@pytest.mark.search
 async def test_durability_3_a_group_that_fails_is_tried_run_by_run(
     postgres: PostgresServer, postgres_dsn: str, two: Two
 ) -> None:
