@@ -232,7 +232,7 @@ class Runs:
             driver.depose()
 
     def expired(self, owner: str) -> None:
-        """Another replica has died."""
+        """Notes the expiry of another replica, by its owner id, for the spans of the runs that it drove."""
         if self._spans is not None:
             self._spans.died(owner)
 
