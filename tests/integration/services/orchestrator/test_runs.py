@@ -99,7 +99,10 @@ async def test_contract_rule_6_answers_are_published_to_the_session(mesh: Mesh) 
 
             await eventually(published)
             items = {item.source_id: (item.content, item.run_id) for item in await memory.pull_for("implementer")}
-            assert items == {"requirements": ("requirements()", run_id), "designer": ("designer(requirements())", run_id)}
+            assert items == {
+                "requirements": ("requirements()", run_id),
+                "designer": ("designer(requirements())", run_id),
+            }
 
 
 async def test_runs_are_listed_newest_first_in_pages(mesh: Mesh) -> None:
