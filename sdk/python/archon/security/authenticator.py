@@ -76,8 +76,8 @@ class Authenticator(Protocol):
         ...
 
     def check(self, principal: Principal) -> None:
-        """Raises TokenRevoked, TokenExpired or CertificateRefused if the credentials of a call in progress are no longer
-        valid, and Unavailable if the keys cannot be read."""
+        """Raises TokenRevoked, TokenExpired or CertificateRefused if the credentials of a call in progress are not
+        valid any more, and Unavailable if the keys cannot be read."""
         ...
 
     def allows(self, principal: Principal, method: str) -> bool:
