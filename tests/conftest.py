@@ -8,6 +8,7 @@ import archon_services.testing.movable_clock  # noqa: F401 - before modules that
 # isort: on
 import gc
 import signal
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -59,6 +60,7 @@ SLOW_WORDS: Final = ("mark.slow", "one_in(", "hypothesis", "fresh_mesh")
 """Slow tests have one of these words in their file, or in a conftest.py above it: the collection of `make test` checks that."""
 
 
+@cache
 def may_be_slow(file: Path) -> bool:
     """Returns whether a file may have slow tests."""
     above = [folder / "conftest.py" for folder in file.parents if folder.is_relative_to(TESTS) and folder != TESTS]
