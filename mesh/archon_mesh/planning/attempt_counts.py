@@ -30,7 +30,7 @@ class AttemptCounts:
     def count(
         self, progress: PlanProgress, run: RunState, event: ev.Dispatched | ev.Retried | ev.ResultReceived
     ) -> None:
-        """Counts an attempt that begins. Of one that has ended, in the journal, adds what it spent."""
+        """Counts an attempt that begins; adds the spending of an attempt in the journal that has ended."""
         id_ = run.tasks[event.task_id].step_id
         if not id_:
             return

@@ -134,7 +134,8 @@ async def _start_driving(
     died: Sequence[OwnerRow],
     stack: AsyncExitStack,
 ) -> None:
-    """Takes over runs, those of the processes that `died` too, and starts the loops that need a live incarnation."""
+    """Takes over the runs of earlier processes, among them the ones that `died`, and starts the loops that need a live
+    incarnation."""
     upkeep = TrackRecordUpkeep(runs.track_records, journal, lambda: runs.owner, lambda: pool.weigh(runs.track_records))
     stack.push_async_callback(upkeep.close)  # while the incarnation is still live
     counts = DailyCountsUpkeep(runs.quotas.daily, journal, lambda: runs.owner) if runs.quotas is not None else None
