@@ -8,6 +8,7 @@ import archon_services.testing.movable_clock  # noqa: F401 - before modules that
 # isort: on
 import gc
 import signal
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,6 +65,7 @@ WORDS: Final = {
 session checks that."""
 
 
+@cache
 def may_be(wanted: str, file: Path) -> bool:
     """Returns whether `-m` may select tests of a file."""
     above = [folder / "conftest.py" for folder in file.parents if folder.is_relative_to(TESTS) and folder != TESTS]

@@ -206,7 +206,8 @@ def built(profile: str) -> list[dict[str, Any]]:
     kustomize = ROOT / ".tools" / "bin" / "kustomize"
     command = [str(kustomize if kustomize.exists() else "kustomize"), "build", str(OVERLAYS / profile)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    return [each for each in yaml.safe_load_all(done.stdout) if each and each["kind"] != "Namespace"]
+    documents = yaml.load_all(done.stdout, Loader=yaml.CSafeLoader)
+    return [each for each in documents if each and each["kind"] != "Namespace"]
 
 
 def roles_of(documents: list[dict[str, Any]]) -> list[str]:

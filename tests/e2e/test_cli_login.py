@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from archon_services.cli.login import device_flow
 from tests.e2e.terminal import Result, Terminal
 from tests.fixtures.openid_mesh import OpenIdMesh, openid_mesh
 
@@ -30,7 +31,7 @@ class Person:
 
     def _device(self, form: dict[str, str]) -> tuple[int, Any]:
         page = {"verification_uri": self.openid.url("/activate"), "user_code": "WDJB-MJHT"}
-        return 200, {**page, "device_code": "device-code", "expires_in": 600, "interval": 1}
+        return 200, {**page, "device_code": "device-code", "expires_in": 600, "interval": 0.01}
 
     async def archon(self, *arguments: str) -> Result:
         return await asyncio.to_thread(self.terminal.archon, *arguments)
@@ -44,6 +45,7 @@ class Person:
 
 @pytest.fixture
 async def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Person]:
+    monkeypatch.setattr(device_flow, "MIN_INTERVAL", 0.01)
     async with openid_mesh(tmp_path, monkeypatch) as mesh:
         person = Person(mesh, tmp_path)
         address = mesh.mesh.orchestrator.address

@@ -171,14 +171,6 @@ async def test_doctor_reports_runs_in_the_future(terminal: Terminal, monkeypatch
     assert (finding.level, "in the future" in finding.message) == ("warning", True)
 
 
-def test_commands_without_a_mesh_print_how_to_start_one(tmp_path: Path) -> None:
-    for command in (["show", "last"], ["watch", "last"], ["cancel", "last"]):
-        result = Terminal(tmp_path).archon(*command)
-        assert result.code == 3
-        assert result.error_lines[0].startswith("error: no mesh is running in ")
-        assert "archon up" in result.error_lines[1]
-
-
 def test_doctor_reports_invalid_options_and_variables(tmp_path: Path) -> None:
     terminal = Terminal(
         tmp_path, ARCHON_MODLE="x", ARCHON_PORT="http", ARCHON_MODEL="openai/some", OPENAI_API_KEY="sécret"

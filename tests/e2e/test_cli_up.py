@@ -199,7 +199,8 @@ def test_runs_survive_a_restart_of_the_mesh(terminal: Terminal) -> None:
 
 
 def test_commands_without_a_mesh_print_how_to_start_one(terminal: Terminal) -> None:
-    for command in (["agents"], ["graph"], ["runs"], ["prompts", "last"], ["trace", "last"]):
+    alone, of_a_run = ("agents", "graph", "runs"), ("prompts", "trace", "show", "watch", "cancel")
+    for command in (*((name,) for name in alone), *((name, "last") for name in of_a_run)):
         result = terminal.archon(*command)
         assert result.code == 3
         assert result.error_lines[0].startswith("error: no mesh is running in ")

@@ -31,8 +31,8 @@ __all__ = [
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselects rows that are not marked as short, unless ARCHON_FAILURES=all."""
-    here = Path(__file__).parent
-    long = [item for item in items if here in item.path.parents and not item.get_closest_marker("short")]
+    here = f"{Path(__file__).parent}{os.sep}"
+    long = [item for item in items if str(item.path).startswith(here) and not item.get_closest_marker("short")]
     if long and os.environ.get("ARCHON_FAILURES") != "all":
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]

@@ -97,6 +97,36 @@ class Agent(SubAgentMetadata, Generic[Out]):
         """Raises InvalidArgument for an invalid field, also for an `output` that is neither a type nor a JSON Schema,
         TypeError for an unknown field, and AlreadyExists if two tools or two sub-agents have the same name."""
         self.config = AgentConfig.of(config, fields if output is None else {**fields, "output": output})
+        self._take_settings()
+        self.memory_graph = memory_graph
+        self.agent_id = agent_id or (self.name if memory_graph is not None else new_id())
+        self.session_manager = session_manager
+        self.user_id = user_id
+        self.session_id = session_id
+        self.global_storage = global_storage
+        self._take_tools()
+        self.history = HistoryList(agent_name=self.name)
+        self.registered: list[Middleware | SingleHook] = list(self.config.middlewares)
+        """Middlewares and the handlers added by `on`, in order of registration."""
+        self.state: AgentState | None = None
+        """State of the current or last run."""
+        self.planned_run: PlannedRun | None = None
+        """The current or last `run_task`."""
+        self._plans: set[PlanHandle[Out]] = set()
+        """The plans under way."""
+        self.identity = object()
+        """The same for all forks, by which a loop of calls is recognised."""
+        self.run_lock = RunLock(self.name)
+        self._lazy_model = LazyModel(self.config.model)
+        self._lazy_fallback = LazyModel(self.config.fallback_model) if self.config.fallback_model else None
+        self._resumed = asyncio.Event()
+        self._resumed.set()
+        self._sub_agents = SubAgents(self, self.config.max_running_subagents, self.config.subagent_timeout)
+        for key, agent in _with_keys(self.config.sub_agents):
+            self.register_agent(agent, name=key)
+
+    def _take_settings(self) -> None:
+        """Copies the fields of the configuration that a fork may change. Raises InvalidArgument if one is invalid."""
         try:
             self.output = TypedOutput.of(self.config.output)
         except InvalidArgument as error:
@@ -120,12 +150,9 @@ class Agent(SubAgentMetadata, Generic[Out]):
         if self.rules:
             check_rules(self.rules, [Trigger.TOOL])
         self.exit_on_success = frozenset(self.config.exit_on_success)
-        self.memory_graph = memory_graph
-        self.agent_id = agent_id or (self.name if memory_graph is not None else new_id())
-        self.session_manager = session_manager
-        self.user_id = user_id
-        self.session_id = session_id
-        self.global_storage = global_storage
+
+    def _take_tools(self) -> None:
+        """Makes the registry and the engine of the agent's own tools. Raises AlreadyExists if two have one name."""
         own_tools = list(self.config.tools)
         if self.config.messages is not False:
             from archon_mesh.tools.messages import message_tools  # few agents need the types of messages
@@ -145,25 +172,6 @@ class Agent(SubAgentMetadata, Generic[Out]):
             credentials=self.config.credentials,
             ask_credential=self.config.ask_credential,
         )
-        self.history = HistoryList(agent_name=self.name)
-        self.registered: list[Middleware | SingleHook] = list(self.config.middlewares)
-        """Middlewares and the handlers added by `on`, in order of registration."""
-        self.state: AgentState | None = None
-        """State of the current or last run."""
-        self.planned_run: PlannedRun | None = None
-        """The current or last `run_task`."""
-        self._plans: set[PlanHandle[Out]] = set()
-        """The plans under way."""
-        self.identity = object()
-        """The same for all forks, by which a loop of calls is recognised."""
-        self.run_lock = RunLock(self.name)
-        self._lazy_model = LazyModel(self.config.model)
-        self._lazy_fallback = LazyModel(self.config.fallback_model) if self.config.fallback_model else None
-        self._resumed = asyncio.Event()
-        self._resumed.set()
-        self._sub_agents = SubAgents(self, self.config.max_running_subagents, self.config.subagent_timeout)
-        for key, agent in _with_keys(self.config.sub_agents):
-            self.register_agent(agent, name=key)
 
     # Running ---------------------------------------------------------------------------------------------------------
 

@@ -171,7 +171,8 @@ class SubAgents:
             _log.warning("sub-agent %s is not in the shared memory graph of %s", key, self._owner.name)
 
     async def close(self) -> None:
-        """Closes all sub-agents."""
+        """Closes the agents of all tools, remote ones too, in the order they were added. Raises the first error of a
+        `close`; the agents after it stay open."""
         for tool in self.by_key.values():
             await tool.agent.close()
 

@@ -142,14 +142,28 @@ class _Loader:
                 self._resolve(file, sub_agent_key, sub_agent, depth)
 
     def _agent(self, file: _File, key: Key, part: AgentPart, name: str) -> Agent:
-        document, given = file.document, self._overrides
+        document = file.document
         tools = [_tool(file, (*key, "tools", index), item) for index, item in enumerate(part.tools)]
         tools += [self._remote_tool(file, (*key, "remote_tools", i), each) for i, each in enumerate(part.remote_tools)]
+        try:
+            agent = Agent(self._config(file, key, part, name, tools))
+        except Exception as error:  # noqa: BLE001 - a user's tool may raise anything
+            raise document.error((*key, _blamed(part, error)), str(error)) from document.cause(error)
+        self._register_sub_agents(agent, file, key, part)
+        ending = (each for each in part.exit_on_success if each.partition(SEPARATOR)[0] not in part.mcp)
+        known = {*agent.tools.names, *(tool.full_name for tool in tools if isinstance(tool, RemoteTool))}
+        if unknown := sorted({*ending} - known):
+            raise document.error((*key, "exit_on_success"), f"no tool {unknown[0]!r}")
+        return agent
+
+    def _config(self, file: _File, key: Key, part: AgentPart, name: str, tools: list[Tool]) -> AgentConfig:
+        """Returns the configuration of an agent: the values of its file, replaced by those that were given."""
+        given = self._overrides
         middlewares = [
             _middleware(file, (*key, "middlewares", index), item) for index, item in enumerate(part.middlewares)
         ]
         middlewares += self._memory(part.memory)
-        config = AgentConfig(
+        return AgentConfig(
             name=name,
             description=part.description,
             system_prompt=part.system_prompt,
@@ -163,7 +177,7 @@ class _Loader:
             max_repeats=part.max_repeats,
             goal_check=file.imports.get((*key, "goal_check")),
             tool_policy=part.tool_policy.model_dump() if part.tool_policy is not None else None,
-            rules=tool_rules(document, (*key, "rules"), part.rules),
+            rules=tool_rules(file.document, (*key, "rules"), part.rules),
             exit_on_success=part.exit_on_success,
             middlewares=middlewares,
             all_ancestors=part.all_ancestors,
@@ -183,10 +197,8 @@ class _Loader:
             subagent_timeout=part.subagent_timeout,
             output=file.imports.get((*key, "output")),
         )
-        try:
-            agent = Agent(config)
-        except Exception as error:  # noqa: BLE001 - a user's tool may raise anything
-            raise document.error((*key, _blamed(part, error)), str(error)) from document.cause(error)
+
+    def _register_sub_agents(self, agent: Agent, file: _File, key: Key, part: AgentPart) -> None:
         for sub_agent_name, sub_agent_part in part.sub_agents.items():
             sub_agent_key = (*key, "sub_agents", sub_agent_name)
             try:
@@ -199,12 +211,7 @@ class _Loader:
             except InvalidArgument:
                 raise
             except Exception as error:  # noqa: BLE001 - a user's class may raise anything
-                raise document.error(sub_agent_key, str(error)) from document.cause(error)
-        ending = (each for each in part.exit_on_success if each.partition(SEPARATOR)[0] not in part.mcp)
-        known = {*agent.tools.names, *(tool.full_name for tool in tools if isinstance(tool, RemoteTool))}
-        if unknown := sorted({*ending} - known):
-            raise document.error((*key, "exit_on_success"), f"no tool {unknown[0]!r}")
-        return agent
+                raise file.document.error(sub_agent_key, str(error)) from file.document.cause(error)
 
     def _remote_tool(self, file: _File, key: Key, part: RemoteToolPart) -> Tool:
         try:

@@ -178,7 +178,7 @@ class Cancelled:
         return self._is_set
 
     def set(self) -> None:
-        """Kills the process."""
+        """Gives up: kills the process of the call if it runs, and no later one is started."""
         with self._lock:
             self._is_set = True
             if self._process is not None:

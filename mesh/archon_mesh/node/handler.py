@@ -79,40 +79,42 @@ def agent_handler(
     memory_target = os.environ.get("ARCHON_MEMORY", "") if memory is None else memory
     if agent.global_storage is not None:
         memory_target = ""
+    return _TaskRuns(agent, delegates, asks_credentials, memory_target).handle
 
-    async def handle(task: TaskContext) -> Answer | Question:
+
+class _TaskRuns:
+    """Answers tasks, each by a run of a fork of one agent."""
+
+    def __init__(self, agent: Agent, delegates: bool, asks_credentials: bool, memory: str) -> None:
+        self._agent = agent
+        self._delegates = delegates
+        self._asks_credentials = asks_credentials
+        self._memory = memory
+
+    async def handle(self, task: TaskContext) -> Answer | Question:
+        """Returns the answer to a task, or the question to a person that it needs first."""
         if (part := swarm_part(task)) is not None:
-            return await serve_swarm(task, part, do_item)
-        return await run_once(task, query_of(task))
+            return await serve_swarm(task, part, self._do_item)
+        return await self._run(task, query_of(task))
 
-    async def do_item(task: TaskContext, query: ChatMessage, number: int, hidden: frozenset[str]) -> Answer:
+    async def _do_item(self, task: TaskContext, query: ChatMessage, number: int, hidden: frozenset[str]) -> Answer:
         with bind_position(number, 0):  # the calls for one item are none of those for another
-            answer = await run_once(task, query, is_item=True, hidden=hidden)
+            answer = await self._run(task, query, is_item=True, hidden=hidden)
         assert isinstance(answer, Answer)
         return answer
 
-    async def run_once(
-        task: TaskContext, query: ChatMessage, *, is_item: bool = False, hidden: frozenset[str] = frozenset()
+    async def _run(
+        self, task: TaskContext, query: ChatMessage, *, is_item: bool = False, hidden: frozenset[str] = frozenset()
     ) -> Answer | Question:
-        fork, recorder = _forked(agent, task)
-        for target in task.delegation_targets if delegates else ():
-            if target.role not in fork.sub_agents:
-                fork.register_agent(RemoteAgent(target.role, description=target.description))
-        if task.allowed_tools:
-            _allow_only(fork, task.allowed_tools)
-        if asks_credentials:
-            fork.engine = fork.engine.asking(partial(_ask_credential, task))
+        fork, recorder = self._fork(task)
         resume_from = [] if is_item else decode_checkpoint(task.checkpoint)
         desk = TaskDesk(task, decode_open_calls(task.checkpoint) if resume_from else OpenCalls())
         messages = TaskMessages(task, read_before(resume_from, desk.open_calls.results))
-        middleware = TaskMiddleware if task.plan_request is None else PlannerMiddleware
-        hooks = middleware(task, resume_from, coordinates=delegates)
-        hooks.hidden = hidden
-        fork.use(hooks)
+        hooks = self._use_hooks(fork, task, resume_from, hidden)
         if task.breakpoints or any(is_of_breakpoint(input_id) for input_id in task.answers):
             fork.use(BreakpointMiddleware(task, desk, within=is_item))
         await load_schema_library(fork.tools.list_tools())
-        async with open_shared_storage(task, memory_target) as storage:
+        async with open_shared_storage(task, self._memory) as storage:
             if storage is not None:
                 fork.global_storage = storage
                 fork.use(SharedStorageMiddleware(storage))
@@ -138,7 +140,28 @@ def agent_handler(
         parts = tool_step.parts_of(text) if tool_step is not None else []
         return replace(answer, text="", parts=parts) if parts else answer
 
-    return handle
+    def _fork(self, task: TaskContext) -> tuple[Agent, TurnRecorder | None]:
+        """Returns a fork with the history, sub-agents, tools and credentials of the task, and the recorder of its turn
+        if the role is stateful."""
+        fork, recorder = _forked(self._agent, task)
+        for target in task.delegation_targets if self._delegates else ():
+            if target.role not in fork.sub_agents:
+                fork.register_agent(RemoteAgent(target.role, description=target.description))
+        if task.allowed_tools:
+            _allow_only(fork, task.allowed_tools)
+        if self._asks_credentials:
+            fork.engine = fork.engine.asking(partial(_ask_credential, task))
+        return fork, recorder
+
+    def _use_hooks(
+        self, fork: Agent, task: TaskContext, resume_from: list[ChatMessage], hidden: frozenset[str]
+    ) -> TaskMiddleware:
+        """Adds the middleware of the task to a fork, and returns it."""
+        middleware = TaskMiddleware if task.plan_request is None else PlannerMiddleware
+        hooks = middleware(task, resume_from, coordinates=self._delegates)
+        hooks.hidden = hidden
+        fork.use(hooks)
+        return hooks
 
 
 def _forked(agent: Agent, task: TaskContext) -> tuple[Agent, TurnRecorder | None]:

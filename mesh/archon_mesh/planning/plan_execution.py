@@ -49,10 +49,10 @@ from archon_mesh.engine.types import (
     TaskState,
 )
 from archon_mesh.planning.alignment import AlignmentCheck, misalignment
+from archon_mesh.planning.attempt_counts import AttemptCounts
 from archon_mesh.planning.attempt_meter import AttemptMeter, RunReservation, bind_meter
 from archon_mesh.planning.attempt_results import (
     completion,
-    executed_form,
     failed_result,
     failure_causes,
     has_failed,
@@ -67,8 +67,6 @@ from archon_mesh.planning.attempts import (
     TIMEOUT,
     AttemptFailed,
     Attempts,
-    Measured,
-    SubTaskRun,
 )
 from archon_mesh.planning.check import ResultCheck
 from archon_mesh.planning.errors import PlanFailed, PlanNotApproved
@@ -162,9 +160,7 @@ class PlanExecution:
         self._run: LocalRun | None = None
         self._resumed = asyncio.Event()
         self._resumed.set()
-        self._subtasks: dict[str, SubTaskRun] = {}
-        """The attempts at each subtask, by the task of the run."""
-
+        self._counts = AttemptCounts(clock)
         self._made: Task | None = None
         """The first plan; None until the planner has made it."""
         self._context: Mapping[str, Any] = {}
@@ -172,10 +168,6 @@ class PlanExecution:
         self._cause: ArchonError | None = None
         """Why the planner has made no plan."""
 
-        self._is_past = False
-        """Whether the events of a journal are being folded."""
-        self._past_time = 0.0
-        """The time of the last result among them."""
         self._is_misaligned = False
         """Whether the planner makes another plan because this one does not serve the query: no subtask begins."""
 
@@ -189,14 +181,14 @@ class PlanExecution:
         self._made = made
         task = empty if made is None else made
         past = records.stored.events if records is not None else ()
-        progress = self._progress = PlanProgress(task, self._measured)
-        self._subtasks, self._cause, self._records = {}, None, records
+        counts = self._counts = AttemptCounts(self._clock, is_past=bool(past))
+        progress = self._progress = PlanProgress(task, counts.measured)
+        self._cause, self._records = None, records
         self._people = PlanPeople(self._faults)
         self._attempts.begin()
         inputs: list[inp.Input] = [inp.Submit(self._submission(task.id), "", 1)]
         if not self._resumed.is_set():
             inputs.append(inp.Pause(""))
-        self._is_past = bool(past)
         try:
             self._run = run = LocalRun(
                 inputs,
@@ -214,7 +206,7 @@ class PlanExecution:
         except Exception as error:
             raise DataLoss(f"the events of the journal make no plan ({error!r}): restore it, or begin anew") from error
         finally:
-            self._is_past = False
+            counts.is_past = False
         if past:
             self._continue(run)
         desk = current_desk()
@@ -261,8 +253,7 @@ class PlanExecution:
 
     def _continue(self, run: LocalRun) -> None:
         """Takes over from the process before. The events of the journal are not reported again."""
-        for attempts in self._subtasks.values():
-            attempts.started = self._clock() - (run.state.latest_time - attempts.started)
+        self._counts.take_over(run.state.latest_time)
         self._current().continued(is_over=run.state.ended)
         if run.state.paused:
             self._resumed.clear()
@@ -271,36 +262,9 @@ class PlanExecution:
 
     def _observe(self, run: RunState, event: ev.Event) -> None:
         if isinstance(event, (ev.Dispatched, ev.Retried, ev.ResultReceived)):
-            self._count(run, event)
+            self._counts.count(self._current(), run, event)
         self._people.observe(event)
         self._current().observe(run, event)
-
-    def _count(self, run: RunState, event: ev.Dispatched | ev.Retried | ev.ResultReceived) -> None:
-        """Counts the attempts at a subtask, also the ones in the journal."""
-        progress, id_ = self._current(), run.tasks[event.task_id].step_id
-        if not id_:
-            return
-        if isinstance(event, ev.Dispatched):
-            if progress.is_given(id_):
-                return
-            attempts = self._subtasks.get(event.task_id)
-            if attempts is None:
-                started = run.latest_time if self._is_past else self._clock()
-                subtask = progress.subtask(id_)
-                if subtask.assigned_by:
-                    subtask = replace(subtask, role=event.role)
-                attempts = SubTaskRun(executed_form(subtask), progress.number_of(id_), started)
-                self._subtasks[event.task_id] = attempts
-            attempts.attempts += 1
-            return
-        attempts = self._subtasks.get(event.task_id)
-        if attempts is None:
-            progress.take_given(id_)
-        elif self._is_past:
-            attempts.spending.model_calls += event.spent.calls
-            attempts.spending.cost_micro_usd += event.spent.cost
-            attempts.problem = event.failure.message if event.failure is not None else ""
-            self._past_time = run.latest_time
 
     def _may_start(self, run: RunState, task: RunTask) -> bool:
         if not task.step_id or self._current().is_given(task.step_id):
@@ -370,7 +334,7 @@ class PlanExecution:
             if given.status is SubTaskStatus.COMPLETED:
                 return completion(task, given.result)
             return failed_result(task, Failure("ABORTED", "", str(given.result or ""), retry=int(RetryAdvice.NEVER)))
-        attempts = self._subtasks[task.task_id]
+        attempts = self._counts.attempts[task.task_id]
         before = replace(attempts.spending)
         try:
             result = await self._attempts.attempt(progress.task, attempts)
@@ -396,10 +360,6 @@ class PlanExecution:
             return attempt_lost(run, task)
         message = f"the process ended while {subtask.tool_name} was in progress, which may have acted"
         return failed_result(task, Failure("ABORTED", "", message, retry=int(RetryAdvice.NEVER)))
-
-    def _measured(self, task_id: str) -> Measured | None:
-        attempts = self._subtasks.get(task_id)
-        return attempts.measured(self._past_time if self._is_past else self._clock()) if attempts is not None else None
 
     # The planner -----------------------------------------------------------------------------------------------------
 

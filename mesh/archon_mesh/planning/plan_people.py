@@ -181,7 +181,7 @@ class Forwarding:
             run.stop(error)
 
     async def close(self) -> None:
-        """Stops asking."""
+        """Cancels the questions that the desk has not answered, and waits until their tasks have ended."""
         asking, self._asking = [*self._asking.values(), *self._cancelled], {}
         for task in asking:
             task.cancel()

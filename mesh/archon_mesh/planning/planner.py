@@ -374,7 +374,7 @@ class Planner:
     def _repaired(
         self, task: Task, faults: Sequence[PlanFault], names: Mapping[str, Collection[str]], places: Sequence[str]
     ) -> Task:
-        """Raises EmptyPlan."""
+        """Returns the plan without its faults. Raises EmptyPlan if no subtask is left."""
         if any(fault.kind is FaultKind.WRONG_GOAL for fault in faults):
             task = replace(task, goal=task.original_query)
         repaired, changes = repair(

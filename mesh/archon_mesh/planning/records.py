@@ -250,7 +250,7 @@ def _written(value: Any) -> Any:
 
 
 def _key(key: Any) -> str:
-    """As JSON writes it."""
+    """Returns a key as JSON writes it. Raises InvalidArgument if JSON has no such key."""
     if isinstance(key, str):
         return str.__str__(key)
     if key is None or isinstance(key, (bool, int, float)):

@@ -35,7 +35,7 @@ class CircuitBreaker:
 
     @property
     def state(self) -> BreakerState:
-        """The state now."""
+        """CLOSED, OPEN, or HALF_OPEN once the pause after the last failure has passed."""
         if self._opened is None:
             return BreakerState.CLOSED
         return BreakerState.OPEN if self._remaining() > 0 else BreakerState.HALF_OPEN

@@ -42,7 +42,7 @@ class RemoteCalls:
         return self._made[call] - 1
 
     async def release(self) -> None:
-        """Ends the leases."""
+        """Releases the leases of this run at their owners, all at once; the next call of a tool makes another lease."""
         leased, self._leased = list(self._leased.values()), {}
         await asyncio.gather(*(each.release() for each in leased))
 

@@ -72,7 +72,7 @@ class _Expansion:
         self._began = time.thread_time()
 
     def check(self) -> None:
-        """Raises InvalidArgument above SECONDS."""
+        """Raises InvalidArgument if the expansion has taken more than SECONDS."""
         if self.rendering + time.thread_time() - self._began > SECONDS:
             raise InvalidArgument(f"the templates of the workflow take more than {SECONDS:g} s")
 

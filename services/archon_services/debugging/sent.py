@@ -73,11 +73,6 @@ class SentTasks:
             and (not attempt or record.task.attempt == attempt)
         ]
 
-    def records_of(self, seq: int) -> list[RunRecord]:
-        """Returns the calls that the event `seq` recorded; none if it is of another kind."""
-        before = self._recorded[seq - 2] if seq > 1 else 0
-        return [record for record in self._run.records if before < record.ordinal <= self._recorded[seq - 1]]
-
     def _fold(self, assigned: dict[Attempt, agent_pb2.AssignTask]) -> None:
         state = RunState()
         for event in self._run.events:

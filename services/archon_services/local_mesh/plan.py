@@ -140,60 +140,24 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
     addresses = _addresses(options, notes)
     if "etcd" in addresses and not options.ports.get("etcd"):
         addresses["etcd"] = etcd_socket(home.sockets) or addresses["etcd"]
-    etcd = options.etcd or addresses.get("etcd", "")
-    # Services that this mesh does not run are at the address in the environment, else at their default port.
-    host = loopback_host()
-    registry = addresses.get("registry") or os.environ.get("ARCHON_REGISTRY") or f"{host}:{DEFAULT_PORTS['registry']}"
-    memory = addresses.get("memory") or (os.environ.get("ARCHON_MEMORY", "") if options.only else "")
-    taken = {*DEFAULT_PORTS.values(), *(int(address.rpartition(":")[2]) for address in addresses.values())}
-    traces = choose_addresses(free_ports=options.free_ports, taken=taken) if options.jaeger else NO_JAEGER
-    base = {key: value for key, value in os.environ.items() if key not in _PER_PROCESS}
-    base |= {"ARCHON_HOME": str(home.root), "ARCHON_REGISTRY": registry, "ARCHON_HOST": host, "PYTHONUNBUFFERED": "1"}
-    base[local_sockets.FOLDER] = str(home.sockets)
-    if "registry" in addresses:  # else the members belong to the mesh of another registry
-        base[mesh_id.VARIABLE] = home.mesh_id()
-    base |= exporting_to(traces.otlp) if traces.otlp else {}
     has_keys = "registry" in addresses
     if options.tls and not has_keys:
         raise StartFailed("--tls needs a registry of this mesh: certificates are issued for all of its members here")
-    if has_keys:  # else the tokens are those of the mesh of another registry, which the environment gives
-        base.pop(credentials.TOKEN, None)
-        base[keys.VARIABLE] = str(home.folder.keys_file)
-    base["ARCHON_LOG_FORMAT"] = "json"  # `archon logs` reads the fields
-    audit_key = os.environ.get(audit_keys.VARIABLE) or str(home.audit_key)
-    per_service = {
-        "etcd": {},
-        "registry": {"ARCHON_ETCD": etcd, audit_keys.VARIABLE: audit_key},
-        "memory": {"ARCHON_DB": str(home.memory)},
-        "orchestrator": {
-            "ARCHON_MEMORY": memory,
-            "ARCHON_JOURNAL": os.environ.get("ARCHON_JOURNAL") or str(home.journal),
-            audit_keys.VARIABLE: audit_key,
-        },
-        GATEWAY: {"ARCHON_ORCHESTRATOR": _orchestrator(addresses), "ARCHON_MEMORY": memory},
-    }
+    # Services that this mesh does not run are at the address in the environment, else at their default port.
+    elsewhere = os.environ.get("ARCHON_REGISTRY") or f"{loopback_host()}:{DEFAULT_PORTS['registry']}"
+    registry = addresses.get("registry") or elsewhere
+    memory = addresses.get("memory") or (os.environ.get("ARCHON_MEMORY", "") if options.only else "")
+    taken = {*DEFAULT_PORTS.values(), *(int(address.rpartition(":")[2]) for address in addresses.values())}
+    traces = choose_addresses(free_ports=options.free_ports, taken=taken) if options.jaeger else NO_JAEGER
+    base = _base_environment(home, registry, traces.otlp, has_keys=has_keys)
     specs = []
     if options.jaeger:
         command = jaeger_command(Path(options.jaeger), home.root / jaeger.NAME, traces, taken)
         specs.append(ProcessSpec(jaeger.NAME, jaeger.NAME, command, base, traces.query, 11))  # stopped last
-    for name in SERVERS:
-        if not options.wants(name):
-            continue
-        address = addresses[name]
-        command = _etcd(home, address) if name == "etcd" else _python(f"archon_services.{name}")
-        environment = {**base, **per_service[name], **options.environment.get(name, {})}
-        environment |= {"ARCHON_PORT": address.rpartition(":")[2], "ARCHON_READY_FILE": str(home.ready_file(name))}
-        environment |= _metrics_port(taken) if name != "etcd" else {}
-        environment |= _token_file(home, name) if has_keys and name != "etcd" else {}
-        environment |= _certificate(home, name) if options.tls and name != "etcd" else {}
-        environment |= {HTTP_TLS: str(home.https_certificate)} if options.tls and name == GATEWAY else {}
-        kind = name if name in ("etcd", GATEWAY) else "service"
-        folder = home.sockets if address.startswith(UNIX) else None
-        rank = 10 - SERVERS.index(name)
-        specs.append(ProcessSpec(name, kind, command, environment, address, rank, folder=folder))
-    agents = {"ARCHON_PORT": "0", "ARCHON_MEMORY": memory, "ARCHON_DRAIN": os.environ.get("ARCHON_DRAIN") or DRAIN}
-    agents |= {"ARCHON_MODEL": options.model} if options.model else {}
-    roles = {role: {**base, **agents, **options.environment.get(role, {})} for role in ROLES}
+    etcd = options.etcd or addresses.get("etcd", "")
+    per_server = _server_environments(home, addresses, etcd, memory)
+    for name in addresses:
+        specs.append(_server(home, options, name, addresses[name], {**base, **per_server[name]}, taken, has_keys))
     plan = Plan(
         tuple(specs),
         etcd,
@@ -201,7 +165,7 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         tuple(notes),
         options.restarts,
         home,
-        roles,
+        _role_environments(options, base, memory),
         traces.query,
         traces.otlp,
         taken,
@@ -215,6 +179,65 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         for number in range(1, options.replicas.get(role, 1) + 1)
     ]
     return replace(plan, specs=(*specs, *instances))
+
+
+def _base_environment(home: Home, registry: str, otlp: str, *, has_keys: bool) -> dict[str, str]:
+    """Returns the environment of every process: the user's, without the variables that differ per process."""
+    base = {key: value for key, value in os.environ.items() if key not in _PER_PROCESS}
+    base |= {"ARCHON_HOME": str(home.root), "ARCHON_REGISTRY": registry, "ARCHON_HOST": loopback_host()}
+    base |= {"PYTHONUNBUFFERED": "1", local_sockets.FOLDER: str(home.sockets)}
+    base |= exporting_to(otlp) if otlp else {}
+    if has_keys:  # else id and tokens are those of the mesh of another registry, which the environment gives
+        base[mesh_id.VARIABLE] = home.mesh_id()
+        base.pop(credentials.TOKEN, None)
+        base[keys.VARIABLE] = str(home.folder.keys_file)
+    base["ARCHON_LOG_FORMAT"] = "json"  # `archon logs` reads the fields
+    return base
+
+
+def _server_environments(home: Home, addresses: Mapping[str, str], etcd: str, memory: str) -> dict[str, dict[str, str]]:
+    """Returns the variables of each server that name its data and the servers that it calls."""
+    audit_key = os.environ.get(audit_keys.VARIABLE) or str(home.audit_key)
+    return {
+        "etcd": {},
+        "registry": {"ARCHON_ETCD": etcd, audit_keys.VARIABLE: audit_key},
+        "memory": {"ARCHON_DB": str(home.memory)},
+        "orchestrator": {
+            "ARCHON_MEMORY": memory,
+            "ARCHON_JOURNAL": os.environ.get("ARCHON_JOURNAL") or str(home.journal),
+            audit_keys.VARIABLE: audit_key,
+        },
+        GATEWAY: {"ARCHON_ORCHESTRATOR": _orchestrator(addresses), "ARCHON_MEMORY": memory},
+    }
+
+
+def _server(
+    home: Home,
+    options: MeshOptions,
+    name: str,
+    address: str,
+    environment: Mapping[str, str],
+    taken: set[int],
+    has_keys: bool,
+) -> ProcessSpec:
+    """Returns the process of a server."""
+    environment = {**environment, **options.environment.get(name, {})}
+    environment |= {"ARCHON_PORT": address.rpartition(":")[2], "ARCHON_READY_FILE": str(home.ready_file(name))}
+    if name != "etcd":
+        environment |= _metrics_port(taken)
+        environment |= _token_file(home, name) if has_keys else {}
+        environment |= _certificate(home, name) if options.tls else {}
+    environment |= {HTTP_TLS: str(home.https_certificate)} if options.tls and name == GATEWAY else {}
+    command = _etcd(home, address) if name == "etcd" else _python(f"archon_services.{name}")
+    kind = name if name in ("etcd", GATEWAY) else "service"
+    folder = home.sockets if address.startswith(UNIX) else None
+    return ProcessSpec(name, kind, command, environment, address, 10 - SERVERS.index(name), folder=folder)
+
+
+def _role_environments(options: MeshOptions, base: Mapping[str, str], memory: str) -> dict[str, dict[str, str]]:
+    agents = {"ARCHON_PORT": "0", "ARCHON_MEMORY": memory, "ARCHON_DRAIN": os.environ.get("ARCHON_DRAIN") or DRAIN}
+    agents |= {"ARCHON_MODEL": options.model} if options.model else {}
+    return {role: {**base, **agents, **options.environment.get(role, {})} for role in ROLES}
 
 
 def _orchestrator(addresses: Mapping[str, str]) -> str:

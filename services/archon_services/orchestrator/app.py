@@ -4,57 +4,38 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
-from archon.api.agent.v1 import agent_service_pb2_grpc, attach_service_pb2_grpc
-from archon.api.audit.v1 import audit_service_pb2_grpc
-from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, schedule_service_pb2_grpc
-from archon.api.tool.v1 import tool_service_pb2_grpc
 from archon.history import AuditKey
 from archon.security.authenticator import Authenticator, own_authenticator
-from archon.server import GrpcServer, Service
 from archon.telemetry import export, logs, metrics
-from archon_services.common.audit_service import AUDIT_SERVICE, AuditServicer
-from archon_services.common.quotas import load_quotas
+from archon_services.common.quotas import Quotas, load_quotas
 from archon_services.common.startup import when_available
 from archon_services.orchestrator import gauges
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.rules import load_mesh_rules
-from archon_services.orchestrator.api.schedule_servicer import SCHEDULE_SERVICE, ScheduleServicer
-from archon_services.orchestrator.api.scheduled_runs import ScheduledRuns
-from archon_services.orchestrator.api.schedules import ScheduleCommands
-from archon_services.orchestrator.api.servicer import SERVICE, OrchestratorServicer
-from archon_services.orchestrator.attach import (
-    AGENT_SERVICE,
-    ATTACH_SERVICE,
-    TOOL_SERVICE,
-    AttachRelay,
-    AttachServicer,
-    RelayedAgentServicer,
-    RelayedCalls,
-    RelayedToolServicer,
-)
-from archon_services.orchestrator.audit import AuditLinker, AuditRecord
+from archon_services.orchestrator.audit import AuditLinker
 from archon_services.orchestrator.channels import Notifier, notices_of
 from archon_services.orchestrator.channels.create import create_channels
-from archon_services.orchestrator.journal import Journal
+from archon_services.orchestrator.journal import Journal, OwnerRow
 from archon_services.orchestrator.journal.choose import open_journal
 from archon_services.orchestrator.learning.learner import Learner
 from archon_services.orchestrator.observability.exporter import RunSpanExporter
 from archon_services.orchestrator.ownership import Ownership, OwnershipLimits
 from archon_services.orchestrator.ports import DispatchGate
 from archon_services.orchestrator.quotas import DailyCountsUpkeep
-from archon_services.orchestrator.retention import Retention, load_retention
+from archon_services.orchestrator.retention import Retention, RetentionRules, load_retention
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.clock.run_ids import RunIds
 from archon_services.orchestrator.runs.limits import RunLimits
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.runs.states.load import load_events
-from archon_services.orchestrator.schedules import ScheduleFiring, ScheduleStore
+from archon_services.orchestrator.schedules import ScheduleFiring
+from archon_services.orchestrator.serving import audit_service, make_server, orchestrator_service, schedule_service
 from archon_services.orchestrator.sessions import SessionPool
 from archon_services.orchestrator.sessions.heartbeat import Limits
 from archon_services.orchestrator.settings import OrchestratorSettings
@@ -85,36 +66,12 @@ async def orchestrator_app(
     """
     rules, quotas = load_mesh_rules(settings.rules), load_quotas(settings.quotas)
     retention_rules = load_retention(settings.retention, settings.compact_after, settings.delete_after)
-    gives_up = True
     key = AuditKey.read(Path(settings.audit_key)) if settings.audit_key else None
     async with AsyncExitStack() as stack:
-        journal = journal or open_journal(settings.journal, settings.journal_sync, reset=settings.journal_reset)
-        stack.push_async_callback(journal.close)
-        await _open(journal)
-        clock = clock or JournalClock(journal)
-        await clock.read()
-        stack.push_async_callback(clock.close)
-        clock.start()
+        journal, clock = await _open_storage(settings, journal, clock, stack)
         spans = _start_spans(journal, stack)
         died = [] if journal.shared else await journal.live_owners()
-        runs = Runs(
-            owner=_new_owner(),
-            clock=clock,
-            journal=journal,
-            new_id=RunIds(clock.now, after=await journal.last_run_id()).next,
-            publishes=bool(settings.memory),
-            limits=RunLimits(
-                settings.max_runs,
-                settings.max_paused_runs,
-                settings.pause_timeout,
-                settings.max_failures,
-                settings.max_run_bytes,
-            ),
-            spans=spans,
-            key=key,
-            quotas=quotas,
-            gate=gate,
-        )
+        runs = await _make_runs(settings, journal, clock, spans, key, quotas, gate)
         linker = AuditLinker(journal, lambda: runs.owner, clock.now, key=key, keep=settings.audit_keep)
         runs.on_audit = linker.wake
         limits = OwnershipLimits.of_lease(settings.lease)
@@ -134,61 +91,30 @@ async def orchestrator_app(
         publisher = _start_outbox(settings, journal, runs, stack) if settings.memory else None
         recall = _start_recall(settings, journal, stack) if settings.memory else None
         if (recorder := metrics.recorder()) is not None:
-            stack.enter_context(
-                gauges.observe(
-                    recorder, runs=runs, pool=pool, watch=roles, ownership=ownership, outbox=publisher, clock=clock
-                )
+            observed = gauges.observe(
+                recorder, runs=runs, pool=pool, watch=roles, ownership=ownership, outbox=publisher, clock=clock
             )
-        retention = Retention(journal, clock, delete_after=settings.delete_after, rules=retention_rules)
-        stack.push_async_callback(retention.close)
-        retention.start()
+            stack.enter_context(observed)
+        _start_retention(settings, journal, clock, retention_rules, stack)
         forwarder = WatchForwarder(journal, runs, ownership)
         stack.push_async_callback(forwarder.close)
         _start_channels(settings, runs, clock, stack)
         commands = Commands(
             runs, journal, roles, forwarder, clock.steady(), recall, pool.standing, rules, learner=learner
         )
-        add = orchestrator_service_pb2_grpc.add_OrchestratorServiceServicer_to_server
-        service = Service(SERVICE, add, OrchestratorServicer(commands, journal, runs.watchers))
-        add_audit = audit_service_pb2_grpc.add_AuditServiceServicer_to_server
-        audit = Service(AUDIT_SERVICE, add_audit, AuditServicer(journal))
-        relay = AttachRelay(settings.registry)
-        calls = RelayedCalls(relay, roles.find_instance)
-        stack.push_async_callback(calls.close)
         callers = own_authenticator() if callers is None else callers
-        firing, schedules = _schedules(runs, journal, clock, commands, callers)
-        services = [service, schedules, audit, *_attach(relay, calls)]
-        server = GrpcServer(services, host=settings.host, port=settings.port, authenticator=callers)
-        stack.push_async_callback(server.stop)
-        stack.push_async_callback(relay.close)
+        firing, schedules = schedule_service(runs, journal, clock, commands, callers)
+        services = [orchestrator_service(commands, journal, runs), schedules, audit_service(journal)]
+        server, relay = make_server(settings, services, roles, callers, stack)
         runs.start(pool)
+        gives_up = True
 
         async def leave() -> None:
             if gives_up:
                 await ownership.leave()
 
         stack.push_async_callback(leave)
-        upkeep = TrackRecordUpkeep(
-            runs.track_records, journal, lambda: runs.owner, lambda: pool.weigh(runs.track_records)
-        )
-        stack.push_async_callback(upkeep.close)  # while the incarnation is still live
-        counts = DailyCountsUpkeep(runs.quotas.daily, journal, lambda: runs.owner) if runs.quotas is not None else None
-        if counts is not None:
-            stack.push_async_callback(counts.close)
-        stack.push_async_callback(linker.close)
-        stack.push_async_callback(runs.stop)  # before the server stops: it answers the callers that wait
-        stack.push_async_callback(ownership.stop)
-        stack.push_async_callback(firing.close)
-        if claimed := await ownership.start():
-            _log.info("took over %d runs of earlier processes", claimed)
-        for earlier in died:
-            runs.expired(earlier.owner)
-        runs.claimed()
-        await upkeep.start()
-        if counts is not None:
-            await counts.start()
-        linker.start()
-        firing.start()
+        await _start_driving(runs, journal, pool, ownership, linker, firing, died, stack)
         address = await server.start()
         ownership.address = relay.address = settings.advertised(address)
         try:
@@ -198,26 +124,93 @@ async def orchestrator_app(
             raise
 
 
-def _schedules(
-    runs: Runs, journal: Journal, clock: JournalClock, commands: Commands, callers: Authenticator
-) -> tuple[ScheduleFiring, Service]:
-    store = ScheduleStore(journal, clock.now)
-    firing = ScheduleFiring(store, ScheduledRuns(commands, callers), lambda: runs.owner)
-    audit = AuditRecord(journal, lambda: runs.owner, clock.now, runs.on_audit)
-    add = schedule_service_pb2_grpc.add_ScheduleServiceServicer_to_server
-    return firing, Service(SCHEDULE_SERVICE, add, ScheduleServicer(ScheduleCommands(store, audit)))
+async def _start_driving(
+    runs: Runs,
+    journal: Journal,
+    pool: SessionPool,
+    ownership: Ownership,
+    linker: AuditLinker,
+    firing: ScheduleFiring,
+    died: Sequence[OwnerRow],
+    stack: AsyncExitStack,
+) -> None:
+    """Takes over the runs of earlier processes, among them the ones that `died`, and starts the loops that need a live
+    incarnation."""
+    upkeep = TrackRecordUpkeep(runs.track_records, journal, lambda: runs.owner, lambda: pool.weigh(runs.track_records))
+    stack.push_async_callback(upkeep.close)  # while the incarnation is still live
+    counts = DailyCountsUpkeep(runs.quotas.daily, journal, lambda: runs.owner) if runs.quotas is not None else None
+    if counts is not None:
+        stack.push_async_callback(counts.close)
+    stack.push_async_callback(linker.close)
+    stack.push_async_callback(runs.stop)  # before the server stops: it answers the callers that wait
+    stack.push_async_callback(ownership.stop)
+    stack.push_async_callback(firing.close)
+    if claimed := await ownership.start():
+        _log.info("took over %d runs of earlier processes", claimed)
+    for earlier in died:
+        runs.expired(earlier.owner)
+    runs.claimed()
+    await upkeep.start()
+    if counts is not None:
+        await counts.start()
+    linker.start()
+    firing.start()
 
 
-def _attach(relay: AttachRelay, calls: RelayedCalls) -> list[Service]:
-    """The services for agents that cannot be dialled."""
-    add_attach = attach_service_pb2_grpc.add_AttachServiceServicer_to_server
-    add_agents = agent_service_pb2_grpc.add_AgentServiceServicer_to_server
-    add_tools = tool_service_pb2_grpc.add_ToolServiceServicer_to_server
-    return [
-        Service(ATTACH_SERVICE, add_attach, AttachServicer(relay)),
-        Service(AGENT_SERVICE, add_agents, RelayedAgentServicer(relay, calls)),
-        Service(TOOL_SERVICE, add_tools, RelayedToolServicer(calls)),
-    ]
+async def _open_storage(
+    settings: OrchestratorSettings, journal: Journal | None, clock: JournalClock | None, stack: AsyncExitStack
+) -> tuple[Journal, JournalClock]:
+    """Opens the journal, by default the one of the settings, and starts its clock."""
+    journal = journal or open_journal(settings.journal, settings.journal_sync, reset=settings.journal_reset)
+    stack.push_async_callback(journal.close)
+    await _open(journal)
+    clock = clock or JournalClock(journal)
+    await clock.read()
+    stack.push_async_callback(clock.close)
+    clock.start()
+    return journal, clock
+
+
+async def _make_runs(
+    settings: OrchestratorSettings,
+    journal: Journal,
+    clock: JournalClock,
+    spans: RunSpanExporter | None,
+    key: AuditKey | None,
+    quotas: Quotas | None,
+    gate: DispatchGate | None,
+) -> Runs:
+    limits = RunLimits(
+        settings.max_runs,
+        settings.max_paused_runs,
+        settings.pause_timeout,
+        settings.max_failures,
+        settings.max_run_bytes,
+    )
+    return Runs(
+        owner=_new_owner(),
+        clock=clock,
+        journal=journal,
+        new_id=RunIds(clock.now, after=await journal.last_run_id()).next,
+        publishes=bool(settings.memory),
+        limits=limits,
+        spans=spans,
+        key=key,
+        quotas=quotas,
+        gate=gate,
+    )
+
+
+def _start_retention(
+    settings: OrchestratorSettings,
+    journal: Journal,
+    clock: JournalClock,
+    rules: RetentionRules,
+    stack: AsyncExitStack,
+) -> None:
+    retention = Retention(journal, clock, delete_after=settings.delete_after, rules=rules)
+    stack.push_async_callback(retention.close)
+    retention.start()
 
 
 async def _open(journal: Journal) -> None:

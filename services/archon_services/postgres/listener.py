@@ -43,7 +43,7 @@ class Listener:
         self._loop.start()
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Ends listening, within 2 s. Idempotent."""
         await self._loop.close(timeout=2.0)
 
     async def _listen(self) -> None:

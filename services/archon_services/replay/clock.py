@@ -65,6 +65,6 @@ class _Timer:
         self._timers = timers
 
     def cancel(self) -> None:
-        """Idempotent."""
+        """Removes the timer from the clock. Idempotent."""
         if self in self._timers:
             self._timers.remove(self)

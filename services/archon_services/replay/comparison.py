@@ -97,12 +97,7 @@ def _by_task(events: Iterable[run_pb2.RunEvent], *, live: bool) -> dict[str, lis
         kind = event.WhichOneof("event") or ""
         if kind in _DROPPED or (live and kind == "discarded"):
             continue
-        if (
-            live
-            and kind == "result"
-            and event.result.state == common_pb2.TASK_STATE_CANCELED
-            and not event.result.output
-        ):
+        if live and kind == "result" and _was_stopped(event.result):
             continue  # an attempt that was stopped ended in time, or too late
         tasks[task].append(_plain(event, names, task, kind))
     return dict(tasks)

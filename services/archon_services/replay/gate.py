@@ -19,7 +19,7 @@ class ScriptedGate:
         self._waiting: dict[tuple[str, int], Callable[[], None]] = {}
 
     def admits(self, task_id: str, attempt: int, wake: Callable[[], None]) -> bool:
-        """As in DispatchGate."""
+        """Returns whether the attempt may be dispatched; if not, `wake` is called once it may."""
         name = self._names.tasks.get(task_id)
         key = name or "", attempt
         is_held = name is None or name in self._recorded or key in self._scripted
@@ -29,7 +29,7 @@ class ScriptedGate:
         return False
 
     def admit(self, name: str, attempt: int) -> None:
-        """Lets an attempt pass."""
+        """Admits one attempt of the task with this name, and wakes the attempts that wait."""
         self._admitted.add((name, attempt))
         self.look_again()
 

@@ -32,11 +32,11 @@ class Stage(Protocol):
     """Directs the attempts."""
 
     def assigned(self, attempt: PlayedAttempt) -> None:
-        """An attempt was assigned."""
+        """Called when the orchestrator assigns an attempt, before it is answered."""
         ...
 
     def cancelled(self, attempt: PlayedAttempt) -> None:
-        """The orchestrator asks for the end of an attempt."""
+        """Called when the orchestrator cancels an attempt."""
         ...
 
 

@@ -15,7 +15,7 @@ import jsonschema
 import yaml
 
 from tests.fixtures.require import require
-from tests.unit.deploy.manifests import ROOT, Manifest, validate
+from tests.unit.deploy.manifests import ROOT, Manifest, documents_of, validate
 
 KUSTOMIZE: Final = ROOT / "deploy" / "kustomize"
 COMPONENTS: Final = KUSTOMIZE / "components"
@@ -58,7 +58,7 @@ def build(folder: Path) -> list[Manifest]:
     process = subprocess.run([require("kustomize"), "build", folder], capture_output=True, text=True, timeout=60)
     assert process.returncode == 0, process.stderr
     assert process.stderr == ""
-    return list(yaml.safe_load_all(process.stdout))
+    return documents_of(process.stdout)
 
 
 def check(document: Manifest) -> None:
@@ -75,7 +75,7 @@ def custom_schemas() -> dict[tuple[str, str], dict[str, Any]]:
     """Returns the schemas of the kinds of operators by API version and kind; they refuse unknown fields."""
     schemas = {}
     for path in CRDS.glob("*.yaml"):
-        definition = yaml.safe_load(path.read_text())["spec"]
+        definition = documents_of(path.read_text())[0]["spec"]
         for version in definition["versions"]:
             schema = _closed(version["schema"]["openAPIV3Schema"])
             schema["properties"]["metadata"] = {"type": "object"}

@@ -13,6 +13,7 @@ import yaml
 from deploy.helm import make_chart
 from tests.fixtures.require import require
 from tests.unit.deploy.kustomize_output import KUSTOMIZE, build, check
+from tests.unit.deploy.manifests import documents_of
 from tests.unit.deploy.rules import IN_PRODUCTION, faults
 
 Documents = list[Any]
@@ -27,7 +28,7 @@ def rendered(*values: str, namespace: str = "archon", chart: Path = make_chart.C
     command = [str(require("helm")), "template", "archon", str(chart), "--namespace", namespace, *KUBERNETES, *settings]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
+    return [each for each in documents_of(done.stdout) if each]
 
 
 def by_name(documents: Documents) -> dict[tuple[str, str], Any]:

@@ -14,7 +14,7 @@ from archon.principal import Kind
 from archon.security.spiffe import SpiffeId
 from tests.fixtures.require import require
 from tests.unit.deploy.kustomize_output import COMPONENTS, KUSTOMIZE, build, check, of_kind
-from tests.unit.deploy.manifests import BASE, ROOT, validate
+from tests.unit.deploy.manifests import BASE, ROOT, documents_of, validate
 from tests.unit.deploy.rules import IN_PRODUCTION, faults
 
 README = ROOT / "deploy" / "README.md"
@@ -25,7 +25,7 @@ def rendered(folder: Path) -> list[dict[str, Any]]:
     process = subprocess.run([require("kustomize"), "build", folder], capture_output=True, text=True, timeout=60)
     assert process.returncode == 0, process.stderr
     assert process.stderr == ""
-    documents = list(yaml.safe_load_all(process.stdout))
+    documents = documents_of(process.stdout)
     for document in documents:
         validate(document, "1.37")
     return documents

@@ -23,7 +23,7 @@ from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry.settings import RegistrySettings
 from archon_services.registry.store.etcd_client import parse_members
 from tests.unit.deploy import manifests as base
-from tests.unit.deploy.manifests import BASE, Invalid, Manifest, container, environment, name_of, pod, validate
+from tests.unit.deploy.manifests import BASE, Manifest, container, environment, name_of, pod, schema_fault
 
 KUBERNETES = ("1.27", "1.37")
 """The oldest version that the README names, and the newest version with schemas."""
@@ -60,14 +60,13 @@ def test_the_base_names_each_of_its_files_and_no_other() -> None:
 @pytest.mark.parametrize("version", KUBERNETES)
 @pytest.mark.parametrize("manifest", base.manifests(), ids=name_of)
 def test_a_manifest_keeps_to_the_schema_of_its_kind(manifest: Manifest, version: str) -> None:
-    validate(manifest, version)
+    assert schema_fault(manifest, version) == ""
 
 
 def test_an_unknown_field_is_invalid() -> None:
     broken: Any = yaml.safe_load(yaml.safe_dump(of("archon-registry")))
     broken["spec"]["template"]["spec"]["enableServiceLink"] = False
-    with pytest.raises(Invalid):
-        validate(broken, KUBERNETES[-1])
+    assert "'enableServiceLink' was unexpected" in schema_fault(broken, KUBERNETES[-1])
 
 
 def test_the_base_has_every_workload() -> None:

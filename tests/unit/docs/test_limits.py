@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.docs import limits
+from tests.unit.docs.limit_rows.limit import Limit
 
 ROOT = Path(__file__).parents[3]
 NAMES = {
@@ -51,4 +52,4 @@ def test_numbers_are_shown_with_their_unit(number: float, unit: str | None, text
 
 def test_a_constant_that_moved_is_noticed() -> None:
     with pytest.raises((ImportError, NameError)):
-        limits.row(limits.Limit("x", "{archon.channel:NOT_THERE}", "", []))
+        limits.row(Limit("x", "{archon.channel:NOT_THERE}", "", []))

@@ -55,8 +55,10 @@ def templates(source: str) -> frozenset[str]:
 def printed(message: str) -> bool:
     """Returns whether a message is part of a string of the sources."""
     text = re.sub(r"<[^>]*>", PART, re.sub(r"^(error|hint): ", "", message)).rstrip(".")
-    longest = max(re.findall(r"\w+", text), key=len)  # no word is split in a source, other than a text
-    return any(text in candidate for source in sources() if longest in source for candidate in templates(source))
+    # No word is split in a source, other than a text: the sources with all words of the message are few.
+    words = set(re.findall(r"\w+", text))
+    candidates = (source for source in sources() if all(word in source for word in words))
+    return any(text in candidate for source in candidates for candidate in templates(source))
 
 
 def test_each_quoted_message_is_in_the_sources() -> None:

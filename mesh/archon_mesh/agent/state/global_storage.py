@@ -35,7 +35,7 @@ class GlobalStorage:
             return version
 
     def update(self, values: Mapping[str, Any] | None = None, /, **more: Any) -> None:
-        """Writes several values."""
+        """Writes several values, each with a new version, while no other thread writes."""
         with self._lock:
             for key, value in {**(values or {}), **more}.items():
                 self.set(key, value)

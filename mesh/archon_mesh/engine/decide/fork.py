@@ -23,25 +23,6 @@ REUSED_ATTEMPT = 0
 """The attempt of a result that no attempt of its run produced: it was taken over from the forked run."""
 
 
-def reusable(source: RunState, publishes: Callable[[int], bool]) -> tuple[inp.ReusedAnswer, ...]:
-    """The answers of the completed tasks that were not delegated, in topological order; of a run with a plan, those to
-    the steps of the plan in force, and the one that combines them. `publishes` tells whether the result event with a
-    sequence number is published."""
-    plan = source.plan
-    return tuple(
-        inp.ReusedAnswer(
-            task.role,
-            task.payload,
-            publishes(task.result_seq),
-            tuple(published.item for published in task.items if published.seq > task.result_seq),
-            task.step_id,
-            task.winner,
-        )
-        for task in source.roots()
-        if task.state is TaskState.COMPLETED and (plan is None or plan.in_force(task) or task.task_id == plan.synthesis)
-    )
-
-
 def reusable_plan(source: RunState, payload: Payload) -> inp.ReusedPlan | None:
     """The plan in force, None if there is none. Failed steps whose place others have taken are left out. `payload` is
     the answer of the planner."""

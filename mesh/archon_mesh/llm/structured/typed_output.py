@@ -62,7 +62,7 @@ class TypedOutput:
         return True
 
     def _as_json(self, answer: Any, text: str) -> str:
-        """Raises OutputMismatch."""
+        """Returns the JSON text of an answer. Raises OutputMismatch if the type refuses it."""
         checked = self.type.validate(answer, text)
         try:
             written = self.type.to_json(checked)

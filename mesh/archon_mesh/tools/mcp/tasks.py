@@ -58,21 +58,21 @@ class UpdateParams(TaskParams):
 
 
 class GetTask(types.Request[TaskParams, Literal["tasks/get"]]):
-    """Reads a task."""
+    """The request for the state of a task: its `status`, and its result, error or open requests."""
 
     method: Literal["tasks/get"] = "tasks/get"
     name_param = "taskId"
 
 
 class UpdateTask(types.Request[UpdateParams, Literal["tasks/update"]]):
-    """Answers requests of a task."""
+    """The request that delivers answers to the open requests of a task."""
 
     method: Literal["tasks/update"] = "tasks/update"
     name_param = "taskId"
 
 
 class CancelTask(types.Request[TaskParams, Literal["tasks/cancel"]]):
-    """Cancels a task."""
+    """The request to cancel a task; the server may let it end otherwise."""
 
     method: Literal["tasks/cancel"] = "tasks/cancel"
     name_param = "taskId"
@@ -124,7 +124,7 @@ class _Task:
         self._answered: set[str] = set()
 
     async def read(self) -> dict[str, Any]:
-        """Returns the state of the task."""
+        """Returns the state of the task. Raises MCPError if the server refuses, or does not answer in time."""
         request = GetTask(params=TaskParams(task_id=self._id))
         state: dict[str, Any] = await self._session.send_request(request, _STATE, self._seconds)
         return state

@@ -19,7 +19,7 @@ class AttemptBudget:
         self._reserved: deque[tuple[int, int, int]] = deque()
 
     def add(self, budget: common_pb2.Budget) -> None:
-        """Adds a further slice."""
+        """Adds a further slice to the granted amounts: tokens, micro-dollars and model calls."""
         tokens, cost, calls = _amounts(budget)
         self._granted = self._granted[0] + tokens, self._granted[1] + cost, self._granted[2] + calls
 

@@ -115,7 +115,8 @@ class Messenger:
         return await self.inbox.within(message_id, timeout)
 
     async def reply(self, message: Message, content: object, kind: MessageType | str | None) -> str:
-        """Answers a message."""
+        """Sends an answer to the sender of a message, and returns the id of the answer. Without a `kind` it has the
+        type of its content, or else TASK_RESPONSE."""
         kind = kind or type_of(content) or MessageType.TASK_RESPONSE
         return await self.send(content, message.sender_task_id, kind, correlation_id=message.message_id)
 

@@ -4,46 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from archon import context
-from archon.agent.bid_request import BidRequest
+from archon.agent.assignment import Assignment
 from archon.agent.budget import UNLIMITED, AttemptBudget
-from archon.agent.history import history_from_proto
 from archon.agent.link import Link
-from archon.agent.plan_request import PlanRequest
 from archon.agent.question import GivenAnswer, Question, answer_from_proto, question_to_proto
 from archon.agent.records import CallRecord, call_record
 from archon.agent.redaction import RecordMode, record_mode, redacted_value
 from archon.agent.shared import SharedConnection, SharedContext
 from archon.agent.values import (
-    SESSION_KEY,
-    ContextItem,
     Delegated,
-    DelegationTarget,
-    HistoryMessage,
     Item,
-    TraceContext,
     checked_checkpoint,
     parts_of,
 )
 from archon.api.agent.v1 import agent_pb2, session_pb2
 from archon.api.common.v1 import common_pb2
 from archon.errors import ArchonError, BudgetExhausted, FailedPrecondition, FieldViolation, InvalidArgument, NoReceiver
-from archon.propagation import PropagationPolicy
 from archon.status import from_failure
 from archon.surrogates import without_surrogates
-from archon.types.breakpoint import RunBreakpoint
 from archon.types.budget import Budget
-from archon.types.memory_ref import MemoryRef
 from archon.types.part import Part, add_parts, to_parts
 from archon.types.usage import COUNTS, Usage
-from archon.wire import policy_from_proto, policy_to_proto, set_seconds, text_of, to_seconds
+from archon.wire import policy_to_proto, set_seconds, text_of, to_seconds
 
 if TYPE_CHECKING:
     from archon.agent.facts import Facts
@@ -63,7 +52,7 @@ MAX_SHOWN_BYTES = 64 * 1024
 """A larger tool call or result is not shown while it happens; its record has it."""
 
 
-class TaskContext:
+class TaskContext(Assignment):
     """One attempt at one task: its assignment, and the handler's way to the orchestrator.
 
     The plain methods are cheap and never wait; a plain function may call them from its thread. The coroutines are for
@@ -146,196 +135,12 @@ class TaskContext:
         records, self._records = self._records, []
         return records
 
-    @property
-    def proto(self) -> agent_pb2.AssignTask:
-        """The assignment as a message, without the answers that came later. It must not be changed."""
-        return self._assigned
-
-    # What was assigned
-
-    @property
-    def task_id(self) -> str:
-        """The task's id, the same for all attempts."""
-        return self._ref.task_id
-
-    @property
-    def run_id(self) -> str:
-        """The id of the run that the task belongs to."""
-        return self._ref.run_id
-
-    @property
-    def attempt(self) -> int:
-        """The number of this attempt: from 1, one more with each dispatch."""
-        return self._ref.attempt
-
-    @cached_property
-    def parts(self) -> tuple[Part, ...]:
-        """All parts of the input."""
-        return to_parts(self._assigned.input)
-
-    @property
-    def text(self) -> str:
-        """The text of the input."""
-        return text_of(self._assigned.input)
-
-    @property
-    def context(self) -> list[ContextItem]:
-        """The answers of the roles that this one depends on, in dependency order: of each role the newest one that has
-        arrived. Roles that had none when the task was dispatched come last."""
-        return [
-            ContextItem(item.ref.role, text_of(item.parts), item.ref.version, dict(item.metadata), item)
-            for item in self._context
-        ]
-
-    @property
-    def awareness(self) -> str:
-        """A text about the other roles, for a coordinator; empty for all other roles."""
-        return self._assigned.awareness
-
-    @property
-    def delegation_targets(self) -> list[DelegationTarget]:
-        """The roles that a coordinator may delegate to, in dependency order; empty for all other roles."""
-        return [DelegationTarget(target.role, target.description) for target in self._assigned.delegation_targets]
-
-    @property
-    def delegation_chain(self) -> tuple[str, ...]:
-        """The roles that wait for this task, outermost first."""
-        return tuple(self._assigned.delegation_chain)
-
-    @property
-    def budget(self) -> Budget | None:
-        """The first slice of the run's budget that the attempt may spend, or None if the run has no budget."""
-        return Budget.from_proto(self._assigned.budget) if self._assigned.HasField("budget") else None
-
-    @property
-    def expected_output(self) -> str:
-        """A description of a good answer; may be empty."""
-        return self._assigned.expected_output
-
-    @property
-    def output_schema_json(self) -> str:
-        """The JSON Schema of the answer, which is then one JSON part (`Part(data_json=...)`); empty if the step that
-        the task executes has none."""
-        return self._assigned.output_schema_json
-
-    @property
-    def refusal(self) -> str:
-        """Why the result of the attempt before was refused: it does not match `expected_output` or the schema.
-        Empty if it was not."""
-        return self._assigned.refusal
-
-    @property
-    def step_id(self) -> str:
-        """The step of the plan that the task executes; empty if it executes none."""
-        return self._assigned.step_id
-
-    @property
-    def breakpoints(self) -> tuple[str, ...]:
-        """The breakpoints of the run at calls of tools and models, such as `tool:pay`: a runtime that holds asks a
-        person before such a call."""
-        return tuple(RunBreakpoint(each).text for each in self._assigned.breakpoints)
-
-    @property
-    def allowed_tools(self) -> tuple[str, ...]:
-        """The only tools that the task may use, by name; empty if it may use any."""
-        return tuple(self._assigned.allowed_tools)
-
-    @property
-    def exact(self) -> bool:
-        """Whether the allowed tool must be called with `tool_args_json`, or the task fails: a model must not be asked
-        for other arguments."""
-        return self._assigned.exact
-
-    @property
-    def tool_args_json(self) -> str:
-        """The arguments of the step's tool as one JSON object; empty if there are none."""
-        return self._assigned.tool_args_json
-
-    @property
-    def plan_request(self) -> PlanRequest | None:
-        """The request to the planner of a run, None for any other task. The answer to it is a plan as one JSON object;
-        if it says `synthesise`, the answer of the run."""
-        assigned = self._assigned
-        return PlanRequest(assigned.plan_request) if assigned.HasField("plan_request") else None
-
-    @property
-    def bid_request(self) -> BidRequest | None:
-        """The step that a bid is asked for, which is not executed yet; None for any other task."""
-        assigned = self._assigned
-        return BidRequest.from_proto(assigned.bid_request) if assigned.HasField("bid_request") else None
-
-    @property
-    def trace(self) -> TraceContext:
-        """The task's place in a trace."""
-        return TraceContext.from_proto(self._assigned.trace)
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """The metadata that the run was submitted with."""
-        return self._assigned.metadata
-
-    @property
-    def idempotency_key(self) -> str:
-        """The same for all attempts: a key for calls to systems that deduplicate."""
-        return self._assigned.idempotency_key
-
-    @property
-    def conversation_id(self) -> str:
-        """The id of the role's conversation in the session; empty if the task belongs to no session."""
-        return self._assigned.conversation_id
-
-    @property
-    def session_id(self) -> str:
-        """The id of the run's session; empty if there is none. Steps of a plan have it, too, without a conversation."""
-        return self.conversation_id.rpartition("/")[0] or self.metadata.get(SESSION_KEY, "")
-
-    @property
-    def conversation_version(self) -> int:
-        """The version of `history`: how many turns the conversation has had."""
-        return self._assigned.conversation_version
-
-    @property
-    def history(self) -> list[HistoryMessage]:
-        """The session history of a stateful role, oldest message first; at most the newest 1 MiB."""
-        return [history_from_proto(message) for message in self._assigned.history]
-
-    @property
-    def checkpoint(self) -> bytes:
-        """The newest checkpoint of earlier attempts; empty if there is none."""
-        return self._assigned.resume.checkpoint
-
-    @cached_property
-    def inputs(self) -> tuple[Part, ...]:
-        """The answers of people to the questions of earlier attempts, in order."""
-        return to_parts(self._assigned.resume.inputs)
-
-    @property
-    def answers(self) -> dict[str, GivenAnswer]:
-        """The answers of people to questions of this task, by the ids of the questions."""
-        return {answer.input_id: answer_from_proto(answer) for answer in self._assigned.resume.answers}
-
-    @property
-    def input_text(self) -> str:
-        """The text of `inputs`."""
-        return text_of(self._assigned.resume.inputs)
-
-    @property
-    def used(self) -> list[MemoryRef]:
-        """References to the upstream answers in `context`."""
-        return [MemoryRef.from_proto(item.ref) for item in self._context]
+    # What the handler does
 
     @property
     def usage(self) -> Usage:
         """The usage so far; `record_model_call` and `add_usage` add to it."""
         return Usage.from_proto(self._usage)
-
-    @property
-    def publish_policies(self) -> list[PropagationPolicy]:
-        """The policies wider than FINAL_RESPONSE_ONLY of edges from this role to roles of the run, narrowest first:
-        those for which `Answer.items` has readers."""
-        return [policy_from_proto(policy) for policy in self._assigned.publish_policies]
-
-    # What the handler does
 
     def save(self, checkpoint: bytes) -> None:
         """Saves bytes from which a later attempt can resume, as its `checkpoint`; the newest one counts. Opaque to the

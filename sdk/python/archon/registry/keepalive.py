@@ -39,7 +39,7 @@ class Keepalive:
         self._loop.start()
 
     def remove(self, handle: RegistrationHandle) -> None:
-        """Stops renewing the handle."""
+        """Stops renewing the lease of the handle, which expires after its seconds. Idempotent."""
         self._handles.pop(handle, None)
 
     def handles(self) -> list[RegistrationHandle]:

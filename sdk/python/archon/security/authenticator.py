@@ -70,21 +70,24 @@ class Authenticator(Protocol):
     grpc.aio's `auth_context` does."""
 
     def caller(self, method: str, metadata: Iterable[Pair], connection: Connection) -> Caller:
-        """Returns the caller. Raises Unauthenticated, PermissionDenied, and Unavailable if the keys are not known
-        yet."""
+        """Returns the caller of a call with this metadata. Raises Unauthenticated if its credentials are missing or
+        invalid, PermissionDenied if it is of another tenant than this agent, and Unavailable if the keys or the tenant
+        of this server are not known yet."""
         ...
 
     def check(self, principal: Principal) -> None:
-        """Raises TokenExpired or TokenRevoked if the credentials of a call in progress are not valid any more."""
+        """Raises TokenRevoked, TokenExpired or CertificateRefused if the credentials of a call in progress are not
+        valid any more, and Unavailable if the keys cannot be read."""
         ...
 
     def allows(self, principal: Principal, method: str) -> bool:
-        """Returns whether the policy lets a caller call an RPC."""
+        """Returns whether the policy has the RPC for the kind of this principal; False for an RPC that it does not
+        list."""
         ...
 
     async def keep_keys(self) -> None:
-        """Fetches keys from elsewhere for as long as the server runs; returns at once if there are none. Raises
-        Unavailable if they cannot be fetched now."""
+        """Fetches the keys of another issuer before the first call, and again for as long as the server runs. Returns
+        at once if the server has no such issuer. Raises Unavailable if the keys cannot be fetched now."""
         ...
 
 
@@ -110,8 +113,8 @@ class Keys(Protocol):
     """Where the public keys come from."""
 
     def read(self) -> KeySet | None:
-        """Returns the keys, None if every caller is let in. Raises Unavailable or FailedPrecondition if they are not
-        known."""
+        """Returns the current keys: the same object until a key or a revocation changes. None if the mesh has none.
+        Raises Unavailable if they are not known yet, and FailedPrecondition if their file cannot be used."""
         ...
 
 

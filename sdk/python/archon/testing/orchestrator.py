@@ -146,7 +146,7 @@ class FakeOrchestrator:
         await self._send(task, session_pb2.OrchestratorFrame(assign_task=assigned))
 
     async def cancel(self, task: TaskRef, reason: str = "enough") -> None:
-        """Cancels an attempt."""
+        """Sends CancelTask for an attempt. It does not wait for the end of the attempt."""
         await self._send(task, session_pb2.OrchestratorFrame(cancel_task=session_pb2.CancelTask(reason=reason)))
 
     async def answer(

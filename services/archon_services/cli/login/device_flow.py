@@ -20,7 +20,10 @@ GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
 INTERVAL: Final = 5.0
 """Seconds between two polls if the provider names none, and those that `slow_down` adds."""
 
+MIN_INTERVAL: Final = 1.0
 MAX_INTERVAL: Final = 60.0
+"""Seconds between two polls at least and at most, for any interval that a provider names."""
+
 LONGEST: Final = 3_600.0
 """Seconds for which a code is polled at most."""
 
@@ -105,7 +108,7 @@ def _parsed(answer: dict[str, Any]) -> tuple[Invitation, str, float]:
         raise CliError("the provider answered without a page and a code to sign in with")
     seconds, interval = _number(answer.get("expires_in"), 600.0), _number(answer.get("interval"), INTERVAL)
     invitation = Invitation(str(url), str(code), str(whole) if _is(whole, _URL) else "", min(seconds, LONGEST))
-    return invitation, device_code, min(max(1.0, interval), MAX_INTERVAL)
+    return invitation, device_code, min(max(MIN_INTERVAL, interval), MAX_INTERVAL)
 
 
 def _is(value: object, pattern: re.Pattern[str]) -> bool:

@@ -9,7 +9,7 @@ class Closable(Protocol):
     """Something that ends."""
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the thread and waits for it."""
         ...
 
 
@@ -18,6 +18,6 @@ running: Final[dict[str, Closable]] = {}
 
 
 def close_logins() -> None:
-    """Ends the threads."""
+    """Ends the threads of all contexts."""
     while running:
         running.popitem()[1].close()

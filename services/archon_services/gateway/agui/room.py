@@ -34,7 +34,7 @@ class LateRoutes:
         self._made: tuple[RunRoute, AgentRoutes] | None = None
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Runs an agent."""
+        """Answers a request of AG-UI with the event stream of a new run."""
         await (await self._routes())[0](scope, receive, send)
 
     async def describe(self, request: Request) -> Response:

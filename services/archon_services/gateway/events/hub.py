@@ -36,7 +36,7 @@ class Hub(Generic[T]):
 
     @property
     def number(self) -> int:
-        """Topics that are kept."""
+        """The number of topics that are kept."""
         return len(self._topics)
 
     @asynccontextmanager

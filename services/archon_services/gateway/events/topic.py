@@ -57,11 +57,11 @@ class Topic:
         """Whether no further event comes because the gateway stops: a viewer goes on elsewhere."""
 
     def start(self) -> None:
-        """Begins the watch."""
+        """Starts the loop that reads the watch. Call it once."""
         self._loop.start()
 
     async def close(self) -> None:
-        """Ends the watch."""
+        """Ends the loop, and gives the bytes of the kept events back to the budget. Idempotent."""
         await self._loop.close()
         self._budget.give(self._bytes)
         self._bytes = 0

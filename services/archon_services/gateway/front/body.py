@@ -68,6 +68,6 @@ class HeldBody:
         return replayed
 
     def release(self) -> None:
-        """Ends holding the bytes."""
+        """Gives the bytes of this body back to the budget. Call it once."""
         self._budget.give(self._held)
         self._held = 0

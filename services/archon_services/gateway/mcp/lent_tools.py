@@ -83,7 +83,7 @@ class LentTools:
         return client
 
     async def close(self) -> None:
-        """Closes all connections."""
+        """Closes the clients of all tenants, which ends their leases."""
         clients, self._clients = list(self._clients.values()), OrderedDict()
         await asyncio.gather(*(client.close() for client in clients))
 

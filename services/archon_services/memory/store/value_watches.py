@@ -86,7 +86,7 @@ class ValueWatches:
         self._closed_by: ArchonError | None = None
 
     def changed(self, request: Write) -> None:
-        """Notes a write."""
+        """Marks the key of a write as changed for the watches of its scope."""
         for watch in self._watches.get((request.tenant, request.scope), ()):
             watch.add(request.key)
 

@@ -72,7 +72,7 @@ class AuditLinker:
         self._loop = BackgroundLoop("audit log", self._run, expected=(ArchonError, TimeoutError))
 
     def wake(self) -> None:
-        """Entries were stored."""
+        """Has the loop link the entries that were stored since."""
         self._added.set()
 
     def start(self) -> None:

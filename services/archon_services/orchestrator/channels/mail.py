@@ -101,7 +101,8 @@ class _Bounded:
         self._left = MAX_RECEIVED
 
     def readline(self, size: int) -> bytes:
-        """Raises ConnectionError above MAX_RECEIVED."""
+        """Returns the next line of the reply. Raises ConnectionError if the server has sent more than MAX_RECEIVED
+        bytes."""
         line = self._file.readline(size)
         self._left -= len(line)
         if self._left < 0:

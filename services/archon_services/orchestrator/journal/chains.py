@@ -30,11 +30,6 @@ class LinkedRow:
 class ChainStore(Protocol):
     """The part of a journal that keeps chains. Raises the errors of the journal."""
 
-    async def last_link(self, run_id: str) -> tuple[int, bytes]:
-        """Returns the last event of a run's last step, and the link of that step: 0 if there is no step, and empty if
-        it has none."""
-        ...
-
     async def recorded_steps(
         self, run_id: str, after_seq: int = 0, limit: int = 500, max_bytes: int = PAGE_BYTES
     ) -> list[RecordedStep]:

@@ -29,7 +29,7 @@ class TriggerRow:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Identifies the trigger."""
+        """The primary key: tenant, kind and name."""
         return self.tenant, self.kind, self.name
 
 

@@ -63,7 +63,7 @@ class Learner:
         self._loop.start()
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Ends the loop that learns. Idempotent."""
         await self._loop.close()
 
     async def _run(self) -> None:

@@ -40,7 +40,7 @@ class DecisionLogs:
     """The rules of the deciding steps of the newest plan."""
 
     def planned(self, event: ev.Planned) -> None:
-        """Takes in a plan."""
+        """Replaces the rules by the rules of the deciding steps of a plan."""
         self._rules = {step.id: step.decision for step in event.plan.subtasks if step.decision}
 
     def created(self, event: ev.TaskCreated) -> None:

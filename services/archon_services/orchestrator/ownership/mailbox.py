@@ -30,7 +30,7 @@ class Mailbox:
         self._journal.listen(self._notified)
 
     async def stop(self) -> None:
-        """Idempotent."""
+        """Takes no further commands, and waits for the collection in progress. Idempotent."""
         self._open = False
         if self._collecting is not None:
             self._collecting.cancel()

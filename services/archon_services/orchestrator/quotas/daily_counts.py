@@ -78,7 +78,7 @@ class DailyCounts:
         return DAY - self._now() % DAY
 
     def add(self, tenant: str, identity: str, counts: Counts) -> None:
-        """Adds counts to today's."""
+        """Adds to the counts of an identity for today (UTC); beyond MAX_IDENTITIES they are counted together."""
         day = self.today
         own = self._of_day(self._own, day)
         subject = Subject(tenant, identity)
@@ -132,7 +132,7 @@ class DailyCounts:
         self._unsaved.update((row.day, Subject(row.tenant, row.identity)) for row in rows)
 
     def saved(self, rows: Iterable[DailyUsageRow]) -> None:
-        """These rows are stored."""
+        """Notes the rows that are durable now."""
         self._saved |= {(row.day, Subject(row.tenant, row.identity)): _counts(row) for row in rows}
 
     def begin_incarnation(self) -> None:

@@ -61,7 +61,7 @@ class Retention:
         self._loop.start()
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Ends the loop that sweeps. Idempotent."""
         await self._loop.close()
 
     async def sweep(self) -> tuple[int, int]:

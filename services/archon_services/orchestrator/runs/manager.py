@@ -11,12 +11,10 @@ from typing import Final
 
 from archon.api.agent.v1 import agent_pb2
 from archon.api.common.v1 import common_pb2
-from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError, DataLoss, ResourceExhausted, Unavailable, UnknownRun
 from archon.history import AuditKey
 from archon.memory_room import MemoryRoom
 from archon.telemetry import metrics
-from archon.wire import set_seconds
 from archon_mesh.engine import RunState
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
@@ -27,6 +25,7 @@ from archon_services.common.quotas import Quotas
 from archon_services.orchestrator.convert.budget import amount_from_usage
 from archon_services.orchestrator.convert.command import decode_command
 from archon_services.orchestrator.convert.event_revision import REVISION
+from archon_services.orchestrator.convert.progress import progress_event
 from archon_services.orchestrator.journal import AuditRow, CommandRow, Journal, NewRun, RunRow, Step
 from archon_services.orchestrator.observability.commits import CommitMeasurement
 from archon_services.orchestrator.observability.exporter import RunSpanExporter
@@ -232,7 +231,7 @@ class Runs:
             driver.depose()
 
     def expired(self, owner: str) -> None:
-        """Another replica has died."""
+        """Notes the expiry of another replica, by its owner id, for the spans of the runs that it drove."""
         if self._spans is not None:
             self._spans.died(owner)
 
@@ -456,27 +455,9 @@ class Runs:
             driver.offer(Delivery(inp.UsageIn(ref.task_id, ref.attempt, amount_from_usage(progress.usage))))
         if not self.watchers.watched(ref.run_id):
             return
-        event = run_pb2.RunEvent(run_id=ref.run_id, task=ref)
-        set_seconds(event.time, driver.now())
-        match progress.WhichOneof("content"):
-            case "text":
-                event.text_delta.role, event.text_delta.text = task.role, progress.text
-                event.text_delta.offset = progress.offset
-            case "thinking":
-                event.thinking_delta.role, event.thinking_delta.text = task.role, progress.thinking
-            case "tool_arguments":
-                piece, delta = progress.tool_arguments, event.tool_arguments_delta
-                delta.role, delta.call_id, delta.tool_name = task.role, piece.call_id, piece.tool_name
-                delta.text = piece.delta
-            case "tool_event":
-                tool_event = progress.tool_event
-                event.tool_event.role, event.tool_event.call_id = task.role, tool_event.call_id
-                event.tool_event.tool_name, event.tool_event.failed = tool_event.tool_name, tool_event.failed
-                event.tool_event.arguments_json = tool_event.arguments_json
-                event.tool_event.result_json = tool_event.result_json
-            case _:
-                return
-        self.watchers.publish_passing(event, driver.durable_seq)
+        event = progress_event(ref, progress, task.role, driver.now())
+        if event is not None:
+            self.watchers.publish_passing(event, driver.durable_seq)
 
     # Queries ----------------------------------------------------------------------------------------------------
 

@@ -81,7 +81,7 @@ class ScheduleFiring:
         self._loop.start()
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Ends the loop that fires. Idempotent."""
         await self._loop.close()
 
     async def _run(self) -> None:

@@ -86,7 +86,7 @@ class DialQueue:
         self._tickets = count(1)
 
     async def take(self, turn: Turn) -> Place:
-        """Waits for a place."""
+        """Waits for a place, in the order of turns, and returns it. Give it back."""
         if self._free:
             self._free -= 1
         else:

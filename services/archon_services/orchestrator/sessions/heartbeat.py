@@ -90,7 +90,7 @@ class Heartbeat:
         self._schedule(self._loop.time(), 1)
 
     def stop(self) -> None:
-        """Idempotent."""
+        """Cancels the timer: silence counts no more. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

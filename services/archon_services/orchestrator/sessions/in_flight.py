@@ -42,7 +42,7 @@ class InFlight:
         return self.used > self._limit or (process.used > process.half and self.used * process.holders > process.half)
 
     def add(self, size: int) -> None:
-        """A frame has arrived."""
+        """Counts the bytes of a frame that has arrived."""
         if self._closed:
             return
         if not self.used:
@@ -51,7 +51,7 @@ class InFlight:
         self._process.used += size
 
     def release(self, size: int) -> None:
-        """Frames have become durable, or were dropped."""
+        """Releases the bytes of frames that have become durable, or were dropped."""
         size = min(size, self.used)
         if not size:
             return

@@ -19,7 +19,7 @@ class MessageRate:
         self._at: float | None = None
 
     def take(self, now: float) -> None:
-        """Counts a message."""
+        """Takes one message from the bucket; the rest may become negative, which lengthens the wait."""
         self._fill(now)
         self._left -= 1
 

@@ -40,7 +40,7 @@ class SessionRecall:
         self._timeout = timeout
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Closes the connection to the memory service. Idempotent."""
         await self._client.close()
 
     async def recall(

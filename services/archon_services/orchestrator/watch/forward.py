@@ -75,7 +75,7 @@ class WatchForwarder:
                     await loop.close(timeout=1.0)
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Ends the forwarded watches, within a second each. Idempotent."""
         loops, self._loops = list(self._loops.values()), {}
         for loop in loops:
             await loop.close(timeout=1.0)

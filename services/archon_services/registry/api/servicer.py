@@ -117,7 +117,7 @@ class RegistryServicer:
         return pb.PinEdgesResponse(graph=queries.graph_of(graph, current().tenant))
 
     async def UnpinEdges(self, request: pb.UnpinEdgesRequest, _: Any) -> pb.UnpinEdgesResponse:
-        """Removes pins."""
+        """Removes the pins of these edges; an edge without a pin is left as it is."""
         edges = validation.edges(request.edges)
         await self._audit.add("edges.unpin", _pairs(edges), {"edges": len(edges)})
         graph = await self._store.unpin(_keyed(edges))

@@ -53,7 +53,7 @@ class RegistryAudit:
                 await self._trim()
 
     async def aclose(self) -> None:
-        """Idempotent."""
+        """Closes the store. Idempotent."""
         await self._store.close()
 
     async def audit_entries(self, wanted: AuditFilter, below: int, limit: int) -> list[tuple[int, bytes]]:

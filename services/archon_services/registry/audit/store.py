@@ -26,7 +26,7 @@ class AuditStore(Protocol):
         ...
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Closes the connections of the store. Idempotent."""
         ...
 
 

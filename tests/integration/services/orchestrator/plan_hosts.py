@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
+
+from typing_extensions import override
 
 from archon.agent import TaskContext
 from archon.client import RunHandle
@@ -25,9 +27,6 @@ from tests.unit.mesh.planning.journals import MemoryJournal
 from tests.unit.mesh.planning.workers import FunctionWorker, no_sleep
 
 QUERY: Final = "a trip"
-LOOKS: Final = 0.005
-"""Seconds between two looks of a person at the open questions."""
-
 ASKS: Final = "planner-asks"
 ABORTS: Final = "planner-aborts"
 DEFAULTS: Final = "planner-defaults"
@@ -60,8 +59,8 @@ def plan(*steps: dict[str, Any]) -> str:
 @dataclass
 class Script:
     """What the planner replies, in order, and what the worker does. With `approve`, a person decides about each plan;
-    `person` answers questions, with their text, and approves by their decision; None is no answer. `silent` is the
-    beginning of a planner's name whose rule has a time. With `aligned`, the planner is asked whether a plan still leads
+    `person` answers questions, with their text, and approves by their decision; None is no answer. The person looks at
+    no question before `may_decide` is set. `silent` is the beginning of a planner's name whose rule has a time. With `aligned`, the planner is asked whether a plan still leads
     to its goal. Without `replans` failures skip what depends on them. `gate` holds the planner when it replans.
     `model_calls` and `seconds` are the budget; each step makes one call of a model."""
 
@@ -70,6 +69,7 @@ class Script:
     approve: Callable[[], bool] | None = None
     aligned: Callable[[], str] | None = None
     person: Callable[[str], Answer | None] | None = None
+    may_decide: asyncio.Event | None = None
     silent: str = ""
     replans: bool = True
     gate: asyncio.Event | None = None
@@ -141,11 +141,25 @@ class Host(Protocol):
         ...
 
 
+class _NoticedJournal(MemoryJournal):
+    """A journal that sets an event at each append."""
+
+    def __init__(self, changed: asyncio.Event, appends: Sequence[Sequence[bytes]] = ()) -> None:
+        super().__init__(appends)
+        self._changed = changed
+
+    @override
+    def append(self, records: Sequence[bytes]) -> None:
+        super().append(records)
+        self._changed.set()
+
+
 class ProcessHost:
     """A PlanExecutor with a journal, in the test's process."""
 
     def __init__(self) -> None:
-        self._journal = MemoryJournal()
+        self._changed = asyncio.Event()
+        self._journal = _NoticedJournal(self._changed)
         self._executor: PlanExecutor
         self._script: Script
         self._execution: asyncio.Task[Task]
@@ -196,13 +210,16 @@ class ProcessHost:
         return await self._script.execute(message.splitlines()[0].removeprefix("do "))
 
     async def _decide(self) -> None:
-        """Answers the questions of the run, as a person does."""
+        """Answers the questions of the run, as a person does: a question is open once its event is in the journal."""
+        if self._script.may_decide is not None:
+            await self._script.may_decide.wait()
         while True:
+            self._changed.clear()
             for question in self._executor.questions():
                 answer = self._script.answer(question.text, is_plan=question.plan is not None)
                 if answer is not None:
                     self._executor.respond(question.id, answer[1], decision=answer[0] or None)
-            await asyncio.sleep(LOOKS)
+            await self._changed.wait()
 
     async def _aligned(self, task: Task) -> Alignment:
         assert self._script.aligned is not None
@@ -241,7 +258,7 @@ class ProcessHost:
         self._executor.cancel()
 
     async def crash(self) -> None:
-        left = self._journal.after(len(self._journal.appends))
+        left = _NoticedJournal(self._changed, self._journal.appends)
         self._execution.cancel()
         with suppress(asyncio.CancelledError, ArchonError):
             await self._execution
@@ -328,9 +345,11 @@ class MeshHost:
         return result
 
     async def _decide(self) -> None:
-        """Answers the questions of the run, as a person does."""
+        """Answers the questions of the run, as a person does, until the run has ended."""
+        if self._script.may_decide is not None:
+            await self._script.may_decide.wait()
         answered: set[str] = set()
-        while True:
+        async for _ in self._mesh.client.watch(self._handle.run_id, durable_only=True):
             run = await self._mesh.client.get(self._handle.run_id)
             for question in run.questions:
                 if question.input_id in answered:
@@ -339,7 +358,6 @@ class MeshHost:
                 if answer is not None:
                     answered.add(question.input_id)
                     await self._mesh.client.respond(run.run_id, question.input_id, answer[1], decision=answer[0])
-            await asyncio.sleep(0.02 if not run.state.final else 60)
 
     async def ended(self) -> Ended:
         run = await self._mesh.advance_until(self._handle.result(timeout=300))

@@ -326,11 +326,8 @@ async def test_nothing_uses_a_result_before_a_person_has_decided(
 
 async def test_a_held_result_survives_a_crash(host: Host) -> None:
     may_decide = asyncio.Event()
-
-    def person(text: str) -> tuple[str, str] | None:
-        return ("approve", "") if may_decide.is_set() else None
-
-    script = Script([plan(step("a", checkpoint=True), step("b", "a"))], person=person)
+    held = plan(step("a", checkpoint=True), step("b", "a"))
+    script = Script([held], person=lambda text: ("approve", ""), may_decide=may_decide)
     await host.start(script)
     await until(lambda: script.done == ["a"])
     await host.crash()

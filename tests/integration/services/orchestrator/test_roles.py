@@ -134,9 +134,7 @@ async def test_a_role_with_an_openai_endpoint_streams_its_tokens(own_mesh: Mesh)
 
 
 @pytest.mark.slow
-async def test_an_unreachable_model_fails_the_run_without_its_key(
-    own_mesh: Mesh,
-) -> None:
+async def test_an_unreachable_model_fails_the_run_without_its_key(own_mesh: Mesh) -> None:
     mesh = own_mesh
     await role(
         mesh,

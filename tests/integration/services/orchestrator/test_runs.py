@@ -87,19 +87,22 @@ async def test_a_subset_of_roles_runs_with_the_edges_among_them(mesh: Mesh) -> N
     assert answer_text(run) == "implementer(designer())"
 
 
-async def test_contract_rule_6_answers_are_published_to_the_session(
-    mesh: Mesh,
-) -> None:
+async def test_contract_rule_6_answers_are_published_to_the_session(mesh: Mesh) -> None:
     session = uuid.uuid4().hex
     async with MemoryGraphClient(mesh.memory.address, session) as memory:
         for version in (1, 2):
-            await mesh.client.submit("x", session_id=session, wait=10)
+            run_id = (await mesh.client.submit("x", session_id=session, wait=10)).run_id
 
             async def published(version: int = version) -> bool:
                 items = {item.source_id: item.version for item in await memory.pull_for("implementer")}
                 return items == {"requirements": version, "designer": version}
 
             await eventually(published)
+            items = {item.source_id: (item.content, item.run_id) for item in await memory.pull_for("implementer")}
+            assert items == {
+                "requirements": ("requirements()", run_id),
+                "designer": ("designer(requirements())", run_id),
+            }
 
 
 async def test_runs_are_listed_newest_first_in_pages(mesh: Mesh) -> None:

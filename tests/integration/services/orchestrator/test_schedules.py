@@ -186,7 +186,9 @@ async def test_a_role_without_an_instance_is_waited_for(own_mesh: Mesh) -> None:
     await eventually(refused)
     await own_mesh.agent("late")
     await own_mesh.advance(5)
-    await reached(schedules, "a", "completed")
+    [fire] = await reached(schedules, "a", "completed")
+    run = await own_mesh.client.get(fire.run_id)
+    assert (run.state, run.failure, fire.failure) == ("completed", None, None)
 
 
 @pytest.mark.parametrize(

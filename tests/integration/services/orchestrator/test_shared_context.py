@@ -3,51 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing
 from typing import Any
 
 import pytest
 
-from archon.agent import AgentServer, AgentSettings, TaskContext
+from archon.agent import TaskContext
 from archon.client import answer_text
 from archon.errors import Aborted, FailedPrecondition
 from archon.memory import WorkingMemoryClient
 from archon.testing import FakeAgent, FakeOrchestrator
 from archon.types import MessageType
 from tests.fixtures.mesh import Mesh
-from tests.fixtures.waiting import eventually
+from tests.integration.services.orchestrator.sharing_crew import Crew, crew
+
+__all__ = ["crew"]
 
 
-class Company:
-    """Starts agents that know the memory service."""
-
-    def __init__(self, mesh: Mesh, stack: AsyncExitStack) -> None:
-        self._mesh = mesh
-        self._stack = stack
-
-    async def __call__(self, handler: Any, **more: Any) -> str:
-        """Starts an agent whose mesh has a session with it, and returns its role."""
-        role = f"sharer-{uuid.uuid4().hex[:6]}"
-        settings = AgentSettings(registry=self._mesh.registry.address, memory=self._mesh.memory.address)
-        server = AgentServer(role, handler=handler, settings=settings, **more)
-        await self._stack.enter_async_context(server)
-
-        async def known() -> bool:
-            return bool(server._sessions)
-
-        await eventually(known)
-        return role
-
-
-@pytest.fixture
-async def company(mesh: Mesh) -> AsyncIterator[Company]:
-    async with AsyncExitStack() as stack:
-        yield Company(mesh, stack)
-
-
-async def test_tasks_of_a_run_share_values_with_versions(mesh: Mesh, company: Company) -> None:
+async def test_tasks_of_a_run_share_values_with_versions(mesh: Mesh, crew: Crew) -> None:
     async def handler(task: TaskContext) -> str:
         shared = task.shared
         assert (await shared.get("plan"), await shared.get("plan", "none")) == (None, "none")
@@ -64,26 +37,26 @@ async def test_tasks_of_a_run_share_values_with_versions(mesh: Mesh, company: Co
         assert (await shared.delete("draft.a"), await shared.delete("draft.a")) == (True, False)
         return "shared"
 
-    role = await company(handler)
+    role = await crew(handler)
     handle = await mesh.client.submit("x", roles=[role], wait=10)
     assert answer_text(handle.run) == "shared"
     async with WorkingMemoryClient(mesh.memory.address, handle.run_id) as values:
         assert await values.to_dict() == {"plan": {"n": 2}}
 
 
-async def test_concurrent_updates_lose_no_write(mesh: Mesh, company: Company) -> None:
+async def test_concurrent_updates_lose_no_write(mesh: Mesh, crew: Crew) -> None:
     async def count(task: TaskContext) -> str:
         for _ in range(10):
             await task.shared.update("count", lambda count: count + 1, 0)
         return "counted"
 
-    roles = [await company(count) for _ in range(4)]
+    roles = [await crew(count) for _ in range(4)]
     handle = await mesh.client.submit("x", roles=roles, strategy="pipeline", wait=20)
     async with WorkingMemoryClient(mesh.memory.address, handle.run_id) as values:
         assert (await values.get("count"), await values.version("count")) == (40, 40)
 
 
-async def test_a_task_watches_the_values_of_another_one(mesh: Mesh, company: Company) -> None:
+async def test_a_task_watches_the_values_of_another_one(mesh: Mesh, crew: Crew) -> None:
     watching = asyncio.Event()
 
     async def watch(task: TaskContext) -> str:
@@ -102,12 +75,12 @@ async def test_a_task_watches_the_values_of_another_one(mesh: Mesh, company: Com
             await task.shared.set(f"page.{name}", name)
         return "written"
 
-    reader, writer = await company(watch), await company(write)
+    reader, writer = await crew(watch), await crew(write)
     handle = await mesh.client.submit("x", roles=[reader, writer], strategy="pipeline", wait=20)
     assert "('page.last', 'last')" in answer_text(handle.run)
 
 
-async def test_a_value_is_announced_to_those_who_subscribed(mesh: Mesh, company: Company) -> None:
+async def test_a_value_is_announced_to_those_who_subscribed(mesh: Mesh, crew: Crew) -> None:
     async def listen(task: TaskContext) -> str:
         async for message in task.messages("type:information_share", timeout=10):
             assert message.message_type is MessageType.INFORMATION_SHARE
@@ -119,7 +92,7 @@ async def test_a_value_is_announced_to_those_who_subscribed(mesh: Mesh, company:
         await task.shared.set("fact", {"n": 1}, announce=True)
         return "shared"
 
-    reader, writer = await company(listen), await company(share)
+    reader, writer = await crew(listen), await crew(share)
     handle = await mesh.client.submit("x", roles=[reader, writer], strategy="pipeline", wait=20)
     assert "'key': 'fact'" in answer_text(handle.run)
 

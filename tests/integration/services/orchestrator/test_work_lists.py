@@ -3,47 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from typing import Any
 
 import pytest
 
-from archon.agent import AgentServer, AgentSettings, TaskContext, WorkItem
+from archon.agent import TaskContext, WorkItem
 from archon.client import answer_text
 from archon.errors import FailedPrecondition, LeaseExpired, Unavailable
 from archon.testing import FakeAgent, FakeOrchestrator
 from tests.fixtures.mesh import Mesh
-from tests.fixtures.waiting import eventually, until
+from tests.fixtures.waiting import until
+from tests.integration.services.orchestrator.sharing_crew import Crew, crew
 
-
-class Crew:
-    """Starts agents that know the memory service, each a role of its own."""
-
-    def __init__(self, mesh: Mesh, stack: AsyncExitStack) -> None:
-        self._mesh = mesh
-        self._stack = stack
-        self.agents: dict[str, AgentServer] = {}
-
-    async def __call__(self, handler: Any, role: str = "", **more: Any) -> str:
-        role = role or f"worker-{uuid.uuid4().hex[:6]}"
-        settings = AgentSettings(registry=self._mesh.registry.address, memory=self._mesh.memory.address)
-        server = AgentServer(role, handler=handler, settings=settings, **more)
-        await self._stack.enter_async_context(server)
-        self.agents[role] = server
-
-        async def known() -> bool:
-            return bool(server._sessions)
-
-        await eventually(known)
-        return role
-
-
-@pytest.fixture
-async def crew(mesh: Mesh) -> AsyncIterator[Crew]:
-    async with AsyncExitStack() as stack:
-        yield Crew(mesh, stack)
+__all__ = ["crew"]
 
 
 async def test_three_members_do_fifty_items_once_each(mesh: Mesh, crew: Crew) -> None:

@@ -8,7 +8,7 @@ from archon_mesh.core.people import InterceptionRule
 from archon_mesh.engine import Place, RunState, open_effects
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
-from archon_mesh.engine.decide.fork import reusable, reusable_plan
+from archon_mesh.engine.decide.fork import reusable_plan
 from archon_mesh.engine.fold.apply import fold
 from archon_mesh.engine.plan import SubTask
 from archon_mesh.engine.plan import Task as Plan
@@ -66,7 +66,7 @@ class PlanRun:
             self.feed(inp.Submit(submission, "owner", 1))
         else:
             plan = reusable_plan(fork_of, "the reply")
-            reused = reusable(fork_of, lambda seq: True) if plan is not None else ()
+            reused = _reusable(fork_of) if plan is not None else ()
             forked = replace(submission, run_id="f", parent_run_id="r")
             self.feed(inp.Submit(forked, "owner", 1, reused, plan))
         if steps:
@@ -133,3 +133,21 @@ class PlanRun:
 
     def count(self, kind: type[ev.Event]) -> int:
         return sum(isinstance(event, kind) for event, _ in self.log)
+
+
+def _reusable(source: RunState) -> tuple[inp.ReusedAnswer, ...]:
+    """Returns the answers to the steps of the plan in force, and the one that combines them, in topological order."""
+    plan = source.plan
+    assert plan is not None
+    return tuple(
+        inp.ReusedAnswer(
+            task.role,
+            task.payload,
+            True,
+            tuple(published.item for published in task.items if published.seq > task.result_seq),
+            task.step_id,
+            task.winner,
+        )
+        for task in source.roots()
+        if task.state is TaskState.COMPLETED and (plan.in_force(task) or task.task_id == plan.synthesis)
+    )

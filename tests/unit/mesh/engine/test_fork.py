@@ -7,7 +7,6 @@ from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.codec import decode_inputs, encode_inputs
 from archon_mesh.engine.decide.engine import decide
-from archon_mesh.engine.decide.fork import reusable
 from archon_mesh.engine.fold.apply import fold
 from archon_mesh.engine.types import Edge, Failure, Submission, TaskState
 from tests.unit.mesh.engine.checked_step import checked_step
@@ -43,23 +42,6 @@ def forked(*roles: str, edges: tuple[str, ...] = DIAMOND) -> tuple[RunState, lis
     run = RunState()
     reused = tuple(inp.ReusedAnswer(role, f"answer of {role}", role != "b") for role in roles)
     return run, feed(run, inp.Submit(submission("new", edges=edges), "owner", 1, reused))
-
-
-def test_only_completed_tasks_of_the_source_are_reusable() -> None:
-    answers = reusable(source("a", failed="b"), lambda seq: seq > 0)
-    assert [(answer.role, answer.payload, answer.publish) for answer in answers] == [("a", "answer of a", True)]
-    assert reusable(source(), lambda _: True) == ()
-
-
-def test_a_delegated_task_of_the_source_is_not_reusable() -> None:
-    run = RunState()
-    feed(run, inp.Submit(submission("old", "a", ()), "owner", 1))
-    feed(run, inp.SlotFound("old.1", "i"))
-    feed(run, inp.DelegateIn("old.1", 1, "d", 1, "b", True, "digest"))
-    feed(run, inp.SlotFound("old.2", "i"))
-    feed(run, inp.ResultIn("old.2", 1, TaskState.COMPLETED, "answer"))
-    assert run.tasks["old.2"].state is TaskState.COMPLETED
-    assert reusable(run, lambda _: True) == ()
 
 
 def test_a_fork_dispatches_only_the_tasks_that_are_left() -> None:

@@ -210,16 +210,6 @@ async def test_partial_input_is_told_what_is_missing() -> None:
     assert "(there is no result: it failed)" in worker.messages[-1]
 
 
-async def test_a_critical_failure_replans_at_once() -> None:
-    worker = FunctionWorker(think=failing("b"))
-    executor = executor_of(worker, reply(subtask("c", "a")))
-    task = await executor.execute(plan(subtask("a"), subtask("b", "a", critical=True)))
-    assert statuses(task) == {"a": "completed", "c": "completed"}
-    assert sum(message.startswith("Do b") for message in worker.messages) == 1
-    assert sum(message.startswith("Do a") for message in worker.messages) == 1
-    assert [statuses(each) for each in executor.plans] == [{"a": "completed", "b": "failed"}]
-
-
 async def test_three_failures_ask_for_smaller_subtasks() -> None:
     planner, model = planner_of(reply(subtask("b")))
     executor = PlanExecutor(FunctionWorker(think=failing("a")), planner=planner, sleep=no_sleep)
@@ -290,28 +280,6 @@ async def test_a_planner_that_fails_ends_the_plan() -> None:
     executor = executor_of(FunctionWorker(think=failing("a")), "no", "plan")
     with pytest.raises(PlanFailed, match="there is no new plan"):
         await executor.execute(plan(subtask("a", critical=True)))
-
-
-async def test_subtasks_go_on_and_start_while_the_planner_makes_another_plan() -> None:
-    gate = asyncio.Event()
-
-    async def think(message: str) -> str:
-        if message.startswith("Do slow"):
-            await gate.wait()
-        if message.startswith("Do bad"):
-            raise InvalidArgument("no")
-        return "x"
-
-    worker = FunctionWorker(think=think)
-    executor = executor_of(worker, reply(subtask("slow"), subtask("next", "slow")), max_parallel=2)
-    execution = asyncio.create_task(
-        executor.execute(plan(subtask("slow"), subtask("bad", critical=True), subtask("after")))
-    )
-    await until(lambda: executor.replans == 1)
-    gate.set()
-    task = await execution
-    assert statuses(task) == {"after": "completed", "slow": "completed", "next": "completed"}
-    assert sum(message.startswith("Do slow") for message in worker.messages) == 1
 
 
 async def test_a_pause_starts_nothing_until_it_is_resumed() -> None:

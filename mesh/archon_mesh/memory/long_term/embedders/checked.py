@@ -47,7 +47,8 @@ class CheckedEmbedder(EmbedderWrapper):
 
 
 def _checked(vectors: Sequence[Sequence[float]], count: int) -> list[Vector]:
-    """Raises ValueError or TypeError."""
+    """Returns the vectors as arrays of floats. Raises ValueError unless there are `count` finite vectors of one size,
+    and TypeError if an element is no number."""
     read = [vector if isinstance(vector, array) else array("f", vector) for vector in vectors]
     sizes = sorted({len(vector) for vector in read})
     if len(read) != count:

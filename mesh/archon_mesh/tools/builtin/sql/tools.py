@@ -81,7 +81,7 @@ class SqlQuery(_OnDatabase):
     parameters_schema = _PARAMETERS
 
     def __init__(self, database_url: str, *, seconds: float = SECONDS) -> None:
-        """As for SqlTables."""
+        """Has the arguments and errors of SqlTables."""
         super().__init__(database_url, seconds=seconds)
         system, placeholder = ("PostgreSQL", "$1, $2") if self._is_postgres else ("SQLite", "?")
         self.description = (

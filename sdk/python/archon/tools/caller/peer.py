@@ -77,7 +77,7 @@ class ToolPeer:
         return str(answer.lease.lease_id)
 
     async def revoke(self, lease_id: str) -> None:
-        """Ends a lease."""
+        """Ends a lease at its owner, within REVOKE_SECONDS. Raises NotFound if it has ended, and DeadlineExceeded."""
         await self._stub.RevokeLease(pb.RevokeLeaseRequest(lease_id=lease_id), timeout=REVOKE_SECONDS)
 
     async def execute(

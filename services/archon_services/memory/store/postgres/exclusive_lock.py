@@ -54,7 +54,7 @@ class ExclusiveLock:
         self._loop.start()
 
     async def release(self) -> None:
-        """Idempotent."""
+        """Gives the lock up and closes its connection, within a second. Idempotent."""
         await self._loop.close(timeout=1.0)
         self._drop_connection()
 

@@ -187,12 +187,6 @@ class MemoryJournal(MemoryTriggers, MemoryLearning, MemoryMarks, MemoryDailyUsag
         stored = self._stored.get(run_id)
         return list(stored.inputs) if stored is not None else []
 
-    async def last_link(self, run_id: str) -> tuple[int, bytes]:
-        stored = self._stored.get(run_id)
-        if stored is None or not stored.steps:
-            return 0, b""
-        return stored.steps[-1].last_seq, stored.links[-1][0]
-
     async def recorded_steps(
         self, run_id: str, after_seq: int = 0, limit: int = 500, max_bytes: int = PAGE_BYTES
     ) -> list[RecordedStep]:

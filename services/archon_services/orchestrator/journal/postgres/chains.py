@@ -13,7 +13,6 @@ from archon_services.orchestrator.journal.page import PAGE_BYTES
 from archon_services.orchestrator.journal.postgres.owners import PostgresOwners
 from archon_services.postgres.connections import Connection
 
-LAST_LINK: Final = "SELECT last_seq, link FROM archon_journal.steps WHERE run_id = $1 ORDER BY base DESC LIMIT 1"
 RECORDED: Final = """
 SELECT s.base, s.last_seq, s.data, s.inputs, s.link, s.seal FROM (
   SELECT base, sum(size) OVER (ORDER BY base) - size AS before FROM (
@@ -85,10 +84,6 @@ SELECT (SELECT count(*) FROM kept) + (SELECT count(*) FROM gone)
 
 class PostgresChains(PostgresOwners):
     """The ChainStore part of PostgresJournal."""
-
-    async def last_link(self, run_id: str) -> tuple[int, bytes]:
-        rows = await self._connections.fetch(LAST_LINK, run_id)
-        return (rows[0][0], rows[0][1] or b"") if rows else (0, b"")
 
     async def recorded_steps(
         self, run_id: str, after_seq: int = 0, limit: int = 500, max_bytes: int = PAGE_BYTES

@@ -14,7 +14,6 @@ from archon_services.orchestrator.journal.page import PAGE_BYTES
 from archon_services.orchestrator.journal.sqlite.audit_rows import insert_audit
 from archon_services.orchestrator.journal.sqlite.owners import SqliteOwners
 
-_LAST: Final = "SELECT last_seq, link FROM steps WHERE run_id = ? ORDER BY base DESC LIMIT 1"
 _STEPS: Final = """
 SELECT base, last_seq, data, inputs, link, seal FROM (
   SELECT *, sum(length(data) + length(inputs)) OVER (ORDER BY base) - length(data) - length(inputs) AS before
@@ -49,10 +48,6 @@ SELECT chain, max(number) FROM audit AS a WHERE number > 0 AND time < ?1 AND (
 
 class SqliteChains(SqliteOwners):
     """The ChainStore part of SqliteJournal."""
-
-    async def last_link(self, run_id: str) -> tuple[int, bytes]:
-        rows = await self._read(_LAST, (run_id,))
-        return (rows[0][0], rows[0][1] or b"") if rows else (0, b"")
 
     async def recorded_steps(
         self, run_id: str, after_seq: int = 0, limit: int = 500, max_bytes: int = PAGE_BYTES

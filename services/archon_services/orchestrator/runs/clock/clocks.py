@@ -64,7 +64,7 @@ class JournalClock:
             self._loop.start()
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Ends the loop that reads the journal's clock. Idempotent."""
         await self._loop.close()
 
     async def read(self) -> None:

@@ -43,7 +43,7 @@ class RunTimer:
             self._set(at)
 
     def cancel(self) -> None:
-        """Idempotent."""
+        """Cancels the call that is due. Idempotent."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None

@@ -39,10 +39,6 @@ class Changes:
     inputs: Mapping[str, str] = field(default_factory=dict)
     affected: Mapping[str, Use | None] = field(default_factory=dict)
 
-    def starts_over(self, task_id: str) -> bool:
-        """Whether the task is executed from its beginning, even if it had begun."""
-        return task_id in self.affected
-
 
 def changes_of(asked: Asked, lineage: RunLineage) -> Changes:
     """Resolves the names, and finds the tasks to run again. Raises InvalidArgument if a name has no task, or several

@@ -46,7 +46,7 @@ class RunChain:
         return SealReason.LENGTH if is_due else 0
 
     def stored(self, step: Step) -> None:
-        """A step is durable."""
+        """Takes the link of a durable step as the end of the chain."""
         self.link = step.link
         if step.seal_reason:
             self._unsealed, self._sealed_at = 0, step.time

@@ -64,7 +64,7 @@ class Placement:
                 self._transport.release(slot.instance_id)
 
     def cancel(self) -> None:
-        """Stops waiting for capacity."""
+        """Withdraws the requests for capacity, and passes on the capacity that they were given since."""
         for cancel in self._waiting.values():  # first: the capacity passed on is for others
             cancel()
         self._waiting.clear()

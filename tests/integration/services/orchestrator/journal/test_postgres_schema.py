@@ -213,7 +213,6 @@ async def test_no_statement_reads_a_whole_table(filled: bool, empty_postgres_dsn
         (_APPEND, tuple([] for _ in range(33))),
         (_CREATE, tuple([] for _ in range(38))),
         (_LAST_STEP, (["r7"],)),
-        (chains.LAST_LINK, ("r7",)),
         (chains.RECORDED, ("r7", 0, 500, 1_000_000)),
         (chains.UNLINKED, ("owner", 500)),
         (chains.HEADS, (50,)),

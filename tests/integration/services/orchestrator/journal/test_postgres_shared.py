@@ -11,6 +11,7 @@ import pytest
 from archon.errors import InvalidArgument, ResourceExhausted, Unavailable
 from archon_services.orchestrator.journal import Outcome, SameRequest
 from archon_services.orchestrator.journal.postgres import PostgresJournal
+from archon_services.postgres import connections
 from tests.fixtures.journal import create, event, step, store, stored_events
 from tests.fixtures.postgres import PostgresServer
 from tests.fixtures.tcp_proxy import TcpProxy
@@ -195,18 +196,21 @@ async def test_reads_are_repeated_if_their_connection_is_lost(proxied: Proxied) 
 
 @pytest.mark.search
 async def test_durability_3_a_group_that_fails_is_tried_run_by_run(
-    postgres: PostgresServer, postgres_dsn: str, two: Two
+    postgres: PostgresServer, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = two[0]
-    await asyncio.gather(*(create(journal, f"r{n}") for n in range(10)))
-    async with postgres.connection(postgres_dsn.rpartition("/")[2]) as connection, connection.transaction():
-        await connection.execute("SELECT 1 FROM archon_journal.runs WHERE run_id = 'r3' FOR UPDATE")
-        outcomes = await asyncio.gather(
-            *(store(journal, step(f"r{n}", 1, changed=True)) for n in range(10)), return_exceptions=True
-        )
-    assert [n for n, outcome in enumerate(outcomes) if outcome is not Outcome.DONE] == [3]
-    assert isinstance(outcomes[3], Unavailable) and outcomes[3].retry_delay
-    assert await store(journal, step("r3", 1)) is Outcome.DONE
+    limit = f"'lock_timeout', '{connections.LOCK_TIMEOUT * 1000:.0f}'"
+    assert limit in connections._SESSION
+    monkeypatch.setattr(connections, "_SESSION", connections._SESSION.replace(limit, "'lock_timeout', '200'"))
+    async with opened(postgres_dsn) as journal:
+        await asyncio.gather(*(create(journal, f"r{n}") for n in range(10)))
+        async with postgres.connection(postgres_dsn.rpartition("/")[2]) as connection, connection.transaction():
+            await connection.execute("SELECT 1 FROM archon_journal.runs WHERE run_id = 'r3' FOR UPDATE")
+            outcomes = await asyncio.gather(
+                *(store(journal, step(f"r{n}", 1, changed=True)) for n in range(10)), return_exceptions=True
+            )
+        assert [n for n, outcome in enumerate(outcomes) if outcome is not Outcome.DONE] == [3]
+        assert isinstance(outcomes[3], Unavailable) and outcomes[3].retry_delay
+        assert await store(journal, step("r3", 1)) is Outcome.DONE
 
 
 async def test_a_value_that_postgresql_refuses_fails_its_run_alone(two: Two) -> None:

@@ -195,7 +195,10 @@ async def test_a_moved_away_journal_begins_anew_with_the_flag(tmp_path: Path) ->
     truncate_to_half(path)
     path.rename(tmp_path / "damaged.db")
     await opened(path, "new", reset=True)
-    await opened(path)
+    again = SqliteJournal(path)
+    await again.open()
+    assert await again.open_runs() == ["new"]
+    await again.close()
 
 
 async def test_an_interrupted_checkpoint_is_no_truncation(tmp_path: Path) -> None:

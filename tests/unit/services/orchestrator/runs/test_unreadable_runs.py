@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -11,37 +11,21 @@ from archon.api.common.v1 import common_pb2, failure_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import DataLoss
-from archon_mesh.engine.types import Requirement
 from archon_services.orchestrator.api.servicer import OrchestratorServicer
 from archon_services.orchestrator.journal import MemoryJournal, RecordRow
-from archon_services.orchestrator.ports import Slot
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import MAX_STALLED, Runs
 from archon_services.orchestrator.runs.states.load import load_run
 from tests.fixtures.journal import commit, new_run, step_of, stored_events
 from tests.fixtures.orchestrating import commands_of, started
+from tests.unit.services.orchestrator.runs.transports import Instances
 
 Spoil = Callable[[list[bytes]], None]
 
 
-class NoInstances:
+class NoInstances(Instances):
     """A transport that reaches no instance."""
-
-    def stateful(self, role: str) -> bool:
-        return False
-
-    def message_types(self, role: str) -> dict[str, str]:
-        return {}
-
-    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> Slot | None:
-        return None
-
-    def when_free(self, want: Requirement, run_id: str, wake: Callable[[], None]) -> Callable[[], None]:
-        return lambda: None
-
-    def release_run(self, run_id: str, *, over: bool = False) -> None:
-        pass
 
     def __getattr__(self, name: str) -> object:
         raise AssertionError(f"no instance may be called: {name}")

@@ -16,6 +16,7 @@ from archon_services.orchestrator.ports import Delivery, Slot, Transport
 from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.manager import Runs
 from tests.fixtures.waiting import eventually, run_ready_tasks
+from tests.unit.services.orchestrator.runs.transports import Instances
 
 
 class Slow(MemoryJournal):
@@ -28,31 +29,6 @@ class Slow(MemoryJournal):
     async def run(self, run_id: str) -> RunRow | None:
         await self.answers.wait()
         raise Unavailable("cannot reach the database")
-
-
-class Instances:
-    """A transport without free slots that records released runs."""
-
-    def __init__(self) -> None:
-        self.released: list[str] = []
-
-    def of_tenant(self, tenant: str) -> Any:
-        return self
-
-    def stateful(self, role: str) -> bool:
-        return False
-
-    def message_types(self, role: str) -> dict[str, str]:
-        return {}
-
-    def reserve(self, want: Requirement, avoid: Collection[str] = (), prefer: str = "") -> Slot | None:
-        return None
-
-    def when_free(self, want: Requirement, run_id: str, wake: Callable[[], None]) -> Callable[[], None]:
-        return lambda: None
-
-    def release_run(self, run_id: str, *, over: bool = False) -> None:
-        self.released.append(run_id)
 
 
 class OneInstance(Instances):

@@ -1,0 +1,1 @@
+"""The rows of docs/limits.md, an area in each module."""
