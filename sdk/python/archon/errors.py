@@ -493,7 +493,7 @@ class InterruptsPending(FailedPrecondition):
 
 
 class FrontEndToolsRefused(FailedPrecondition):
-    """Agents of a mesh take no tools of front ends."""
+    """A front end offers tools that the agent cannot take: they are too large, or the agent has tools of these names."""
 
     default_reason = "FRONT_END_TOOLS_REFUSED"
 
