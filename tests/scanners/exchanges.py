@@ -78,8 +78,8 @@ async def record_all(served: GatewayMesh, caller: Principal, folder: Path, **opt
         await exchanges.send("login", "GET", f"/login/once?code={code}", headers={"sec-fetch-site": "none"})
         assert http.cookies, "no session"
         await _page(exchanges)
-        run_id = await _rpcs(exchanges)
-        await _protocols(exchanges, run_id)
+        await _rpcs(exchanges)
+        await _protocols(exchanges)
         await _mistakes(exchanges)
         await exchanges.send("logout", "POST", "/logout")
         return exchanges.names
@@ -95,7 +95,7 @@ async def _page(exchanges: Exchanges) -> None:
         await exchanges.send(name, "GET", f"/{name}")
 
 
-async def _rpcs(exchanges: Exchanges) -> str:
+async def _rpcs(exchanges: Exchanges) -> None:
     body = json.dumps({"goal": [{"text": "hello"}], "roles": ["echo"], "wait": "10s"}).encode()
     submitted = await exchanges.send("connect", "POST", f"{ORCHESTRATOR}/SubmitRun", content=body, headers=_JSON)
     assert submitted.status_code == 200, submitted.text
@@ -108,10 +108,9 @@ async def _rpcs(exchanges: Exchanges) -> str:
     await exchanges.send("grpc-web", "POST", f"{ORCHESTRATOR}/ListRuns", content=b"\0" * 5, headers=grpc_web)
     await exchanges.send("events", "GET", f"/events/runs/{run_id}")
     await exchanges.send("events-registry", "GET", "/events/registry")
-    return run_id
 
 
-async def _protocols(exchanges: Exchanges, run_id: str) -> None:
+async def _protocols(exchanges: Exchanges) -> None:
     await exchanges.send("a2a-card", "GET", "/.well-known/agent-card.json")
     await exchanges.send("a2a-keys", "GET", "/.well-known/jwks.json")
     part = {"role": "ROLE_USER", "messageId": "m1", "parts": [{"text": "hello"}]}
@@ -129,7 +128,7 @@ async def _protocols(exchanges: Exchanges, run_id: str) -> None:
     await exchanges.send("agui-card", "GET", "/agui/echo")
     words = json.dumps(input_of(user("hello"))).encode()
     await exchanges.send("agui", "POST", "/agui/echo", content=words, headers=_JSON)
-    await exchanges.send("chain", "GET", f"/chains/{run_id}")
+    await exchanges.send("chain", "GET", "/audit-chains")
 
 
 async def _mistakes(exchanges: Exchanges) -> None:
