@@ -50,6 +50,7 @@ class RunEvents:
         does, whose errors it raises. Raises Fallen if the visitor is too slow."""
         with self._visitors.stream(visitor):
             async with self._watches.viewing(visitor.caller.tenant, run_id) as topic:
+                interruptions = topic.interruptions
                 await settled(topic)
                 await topic.reach(after, REACHED_WITHIN)
                 async with aclosing(self._earlier(topic, visitor, run_id, after)) as frames:
@@ -58,7 +59,7 @@ class RunEvents:
                         yield (frame,)
                 position = topic.end_position if topic.stopped else topic.position_after(after)
                 check = self._checking(visitor)
-                async with aclosing(batches_from(topic, position, check, breaks=True)) as batches:
+                async with aclosing(batches_from(topic, position, check, interruptions=interruptions)) as batches:
                     async for batch in batches:
                         yield batch
 

@@ -36,11 +36,12 @@ async def settled(topic: Topic) -> None:
 
 
 async def batches_from(
-    topic: Topic, position: int, check: Callable[[], None], *, breaks: bool = False
+    topic: Topic, position: int, check: Callable[[], None], *, interruptions: int | None = None
 ) -> AsyncGenerator[Sequence[Frame], None]:
     """Yields the frames of a topic from a position on, and an empty batch in place of a heartbeat; ends with the topic.
     `check` raises if the credentials of the viewer are not valid any more. Raises Fallen if the viewer is too slow, the
-    error of `check` or the topic, and with `breaks` the error after which the watch is begun again."""
+    error of `check` or the topic, and the one after which the watch is begun again, if that happens more often than
+    `interruptions`; None lets it pass."""
     silent, checked = 0, time.monotonic()
     while True:
         if time.monotonic() - checked >= CHECKED_EVERY:  # also for a viewer that never reads all that is there
@@ -55,7 +56,7 @@ async def batches_from(
             if topic.failure is not None:
                 raise topic.failure
             return
-        if breaks and topic.interruption is not None:
+        if interruptions is not None and topic.interruptions > interruptions and topic.interruption is not None:
             raise topic.interruption
         await topic.wait(CHECKED_EVERY)
         silent += 1

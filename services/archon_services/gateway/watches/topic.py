@@ -53,8 +53,10 @@ class Topic:
         """Whether no further event comes."""
         self.failure: ArchonError | None = None
         """Why no further event comes, unless the watch has ended as it should."""
+        self.interruptions = 0
+        """How often the watch was begun again."""
         self.interruption: ArchonError | None = None
-        """Why the watch is begun again, until it has the next event."""
+        """Why it was, the last time."""
         self.stopped = False
         """Whether no further event comes because the gateway stops: a viewer goes on elsewhere."""
 
@@ -134,14 +136,13 @@ class Topic:
                     self._keep(frame)
             self.end()
         except RETRIED as interruption:
-            self.interruption = interruption
+            self.interruptions, self.interruption = self.interruptions + 1, interruption
             self._notify()
             raise
         except Exception as raised:  # noqa: BLE001 - the viewers get it
             self.end(status.as_error(raised))
 
     def _keep(self, frame: Frame) -> None:
-        self.interruption = None
         self.last = max(self.last, frame.number)
         self._frames.append(frame)
         self._bytes += frame.size
