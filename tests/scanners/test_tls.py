@@ -14,7 +14,6 @@ from archon_services.local_mesh.authority import Authority
 from tests.fixtures.http_gateway import gateway_mesh
 from tests.fixtures.require import TOOLS, missing
 
-
 pytestmark = pytest.mark.slow
 
 PYTHON = TOOLS / "scanners" / "bin" / "python"

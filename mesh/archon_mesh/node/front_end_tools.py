@@ -35,10 +35,10 @@ class FrontEndTool(Tool):
         return result
 
 
-def offer_front_end_tools(agent: Agent[Any], task: TaskContext) -> None:
+def offer_front_end_tools(agent: Agent[Any], task: TaskContext, *, can_ask: bool) -> None:
     """Registers the tools of the run's front end with the agent of a task. Its own tool of the same name takes
-    precedence. A task that asks for a plan, or names the only tools that it may use, is offered none."""
-    if task.plan_request is not None or task.allowed_tools:
+    precedence. A task that asks for a plan, names the only tools that it may use, or cannot ask is offered none."""
+    if not can_ask or task.plan_request is not None or task.allowed_tools:
         return
     for spec in from_metadata(task.metadata):
         try:

@@ -27,8 +27,8 @@ from archon_mesh.llm import ModelClient
 from archon_mesh.llm.structured import TypedOutput
 from archon_mesh.node.breakpoint_hooks import BreakpointMiddleware
 from archon_mesh.node.checkpoint import OpenCalls, decode_checkpoint, decode_open_calls
-from archon_mesh.node.message_desk import TaskMessages, read_before
 from archon_mesh.node.front_end_tools import offer_front_end_tools
+from archon_mesh.node.message_desk import TaskMessages, read_before
 from archon_mesh.node.person_desk import TaskDesk, is_of_breakpoint
 from archon_mesh.node.plan_request import PlannerMiddleware, PlanRequestRun
 from archon_mesh.node.remote_agent import RemoteAgent
@@ -99,8 +99,7 @@ def agent_handler(
         for target in task.delegation_targets if delegates else ():
             if target.role not in fork.sub_agents:
                 fork.register_agent(RemoteAgent(target.role, description=target.description))
-        if not is_item:  # an item cannot ask
-            offer_front_end_tools(fork, task)
+        offer_front_end_tools(fork, task, can_ask=not is_item)
         if task.allowed_tools:
             _allow_only(fork, task.allowed_tools)
         if asks_credentials:

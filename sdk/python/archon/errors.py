@@ -493,7 +493,7 @@ class InterruptsPending(FailedPrecondition):
 
 
 class FrontEndToolsRefused(FailedPrecondition):
-    """A front end offers tools that the agent cannot take: they are too large, or the agent has tools of these names."""
+    """Tools of a front end are too large, or the agent has tools of these names itself."""
 
     default_reason = "FRONT_END_TOOLS_REFUSED"
 

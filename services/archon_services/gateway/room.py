@@ -34,7 +34,8 @@ class Gateway:
     """The parts that rooms share.
 
     `visitors` says who makes a request. `upstream` has the services of the mesh: calls there carry the visitor's
-    credentials, or the gateway's own on behalf of an identity. `run_watches` are the events of runs. `draining` says whether the gateway has begun to stop.
+    credentials, or the gateway's own on behalf of an identity. `run_watches` are the events of runs.
+    `draining` says whether the gateway has begun to stop.
     `on_stop` are called before the server stops, which waits for requests in flight: a room ends its streams there.
     """
 

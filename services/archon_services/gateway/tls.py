@@ -24,8 +24,8 @@ MINIMUM: Final = ssl.TLSVersion.TLSv1_2
 """The lowest version of TLS that is spoken."""
 
 CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Ciphers of TLS 1.2: with forward secrecy and authenticated encryption, as https://ssl-config.mozilla.org has it. TLS 1.3
-has no others."""
+"""Ciphers of TLS 1.2: with forward secrecy and authenticated encryption, as https://ssl-config.mozilla.org has it.
+TLS 1.3 has no others."""
 
 PROTOCOLS: Final = ("http/1.1",)
 

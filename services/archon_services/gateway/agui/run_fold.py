@@ -214,7 +214,9 @@ class RunFold:
                 out += speech.write(number, message.text_delta.offset, message.text_delta.text)
             case "thinking_delta":
                 out += speech.think(number, message.thinking_delta.text)
-            case "tool_arguments_delta" if not task.final and not self._is_asked(message.tool_arguments_delta.tool_name):
+            case "tool_arguments_delta" if not task.final and not self._is_asked(
+                message.tool_arguments_delta.tool_name
+            ):
                 out += self._calls.arguments(task.task_id, speech, message.tool_arguments_delta)
             case "tool_event" if not task.final and not self._is_asked(message.tool_event.tool_name):
                 out += self._calls.activity(task.task_id, speech, message.tool_event)

@@ -1,4 +1,4 @@
-"""The RPC `WatchRun` for browsers: all viewers of a run share one watch of the orchestrator with its server-sent events."""
+"""The RPC `WatchRun` for browsers: all viewers of a run share one watch of the orchestrator."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ class WatchRun:
         self._visitors = gateway.visitors
         self._events = RunEvents(gateway, gateway.visitors.check)
 
-    async def __call__(
-        self, request: pb.WatchRunRequest, context: Context
-    ) -> AsyncIterator[pb.WatchRunResponse]:
+    async def __call__(self, request: pb.WatchRunRequest, context: Context) -> AsyncIterator[pb.WatchRunResponse]:
         last = request.after_seq
         try:
             async with aclosing(self._responses(request, context)) as responses:

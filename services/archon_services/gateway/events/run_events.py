@@ -1,5 +1,5 @@
-"""The events of runs for visitors whose right to watch was checked: from the journal up to the watch that all viewers of
-a run share, and then from there."""
+"""The events of runs for visitors whose right to watch was checked: from the journal, and then from the watch that all
+viewers of a run share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from archon_services.gateway.events.viewer import batches_from, frames_from, gua
 from archon_services.gateway.identity.visitors import Visitor
 from archon_services.gateway.room import Gateway
 from archon_services.gateway.watches.frame import Frame
-from archon_services.gateway.watches.topic import Fallen, Topic
+from archon_services.gateway.watches.topic import Topic
 
 _HEADERS: Final = {"cache-control": "no-store, no-transform", "x-accel-buffering": "no"}
 """No cache keeps a stream, and no proxy compresses or holds back its pieces."""
@@ -24,8 +24,8 @@ Check = Callable[[Visitor], None]
 """Raises if the credentials of a visitor are not valid any more."""
 
 REACHED_WITHIN: Final = 2.0
-"""Seconds in which a new watch reads the events that a viewer has seen already. After them the orchestrator says whether
-the run has so many."""
+"""Seconds in which a new watch reads the events that a viewer has seen already. After them the orchestrator says
+whether the run has so many."""
 
 
 class RunEvents:
@@ -72,9 +72,7 @@ class RunEvents:
         async for piece in frames_from(topic, position, self._checking(visitor)):
             yield piece
 
-    async def _earlier(
-        self, topic: Topic, visitor: Visitor, run_id: str, after: int
-    ) -> AsyncGenerator[Frame, None]:
+    async def _earlier(self, topic: Topic, visitor: Visitor, run_id: str, after: int) -> AsyncGenerator[Frame, None]:
         """Yields the durable events after a number that the topic keeps no more, by a watch of the viewer's own."""
         while not (topic.has_after(after) or topic.stopped):
             early = self._watches.frames(visitor.caller.tenant, run_id, after, durable_only=True)

@@ -50,7 +50,9 @@ def test_tools_too_large_or_with_names_of_the_agent_are_refused() -> None:
         metadata_of(source(COLOUR), own=["set_colour"])
 
 
-@pytest.mark.parametrize("metadata", [{}, {"dev.archon/front-end-tools.0": "{"}, {"dev.archon/front-end-tools.0": "[1]"}])
+@pytest.mark.parametrize(
+    "metadata", [{}, {"dev.archon/front-end-tools.0": "{"}, {"dev.archon/front-end-tools.0": "[1]"}]
+)
 def test_metadata_of_others_offers_nothing(metadata: dict[str, str]) -> None:
     assert from_metadata(metadata) == []
 

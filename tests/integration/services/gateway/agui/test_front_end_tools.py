@@ -68,7 +68,9 @@ async def test_a_call_ends_the_run_and_its_result_continues_it(studio: Studio) -
         assert called.outcome == "success"
         call = the_call(called)
         assert call["toolCallName"] == "set_colour"
-        arguments = [event["delta"] for event in called.all("TOOL_CALL_ARGS") if event["toolCallId"] == call["toolCallId"]]
+        arguments = [
+            event["delta"] for event in called.all("TOOL_CALL_ARGS") if event["toolCallId"] == call["toolCallId"]
+        ]
         assert json.loads("".join(arguments)) == {"colour": "blue"}
         assert (await ui.run(source)).types[-1] == "RUN_FINISHED"  # attached again: no second run
         answered = with_result(source, called, "coloured")
