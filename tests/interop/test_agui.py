@@ -13,6 +13,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from archon import AgentServer
+from archon_mesh.agent.agent import Agent
+from archon_mesh.core.messages import ToolCall
+from archon_mesh.llm import ScriptedModel
+from archon_mesh.node.handler import agent_handler
 from tests.fixtures.agui_mesh import Painter, speak_when_watched
 from tests.fixtures.http_gateway import OPERATOR, GatewayMesh, gateway_mesh
 from tests.interop import builds, node22
@@ -112,6 +117,22 @@ async def test_an_interrupt_is_resumed(mesh: tuple[GatewayMesh, Painter]) -> Non
         [interrupt] = again["pendingInterrupts"]
         given_up = await front_end.run(resume=[{"interruptId": interrupt["id"], "status": "cancelled"}])
     assert (given_up["outcome"], given_up["pendingInterrupts"]) == ("cancelled", [])
+
+
+async def test_a_tool_of_the_front_end_is_called_and_answered(mesh: tuple[GatewayMesh, Painter]) -> None:
+    parameters = {"type": "object", "properties": {"colour": {"type": "string"}}}
+    tools = [{"name": "set_colour", "description": "Colours the page.", "parameters": parameters}]
+    model = ScriptedModel([[ToolCall("1", "set_colour", '{"colour": "blue"}')], "It is blue."])
+    handler = agent_handler(Agent("decorator", model=model), memory="")
+    server = AgentServer("decorator", handler=handler, settings=mesh[0].mesh.agent_settings())
+    async with server, probe(mesh[0], "/agui/decorator") as front_end:
+        called = await front_end.run(text="decorate", tools=tools)
+        [call] = called["messages"][-1]["toolCalls"]
+        assert json.loads(call["function"]["arguments"]) == {"colour": "blue"}
+        assert (called["outcome"], called["pendingInterrupts"]) == ("success", [])
+        done = await front_end.run(result={"toolCallId": call["id"], "content": "coloured"}, tools=tools)
+    assert [role for role, _ in contents(done)] == ["user", "assistant", "tool", "assistant"]
+    assert done["messages"][-1]["content"] == "It is blue."
 
 
 async def test_a_lost_stream_is_attached_again(

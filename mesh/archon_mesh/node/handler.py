@@ -27,6 +27,7 @@ from archon_mesh.llm import ModelClient
 from archon_mesh.llm.structured import TypedOutput
 from archon_mesh.node.breakpoint_hooks import BreakpointMiddleware
 from archon_mesh.node.checkpoint import OpenCalls, decode_checkpoint, decode_open_calls
+from archon_mesh.node.front_end_tools import offer_front_end_tools
 from archon_mesh.node.message_desk import TaskMessages, read_before
 from archon_mesh.node.person_desk import TaskDesk, is_of_breakpoint
 from archon_mesh.node.plan_request import PlannerMiddleware, PlanRequestRun
@@ -106,7 +107,7 @@ class _TaskRuns:
     async def _run(
         self, task: TaskContext, query: ChatMessage, *, is_item: bool = False, hidden: frozenset[str] = frozenset()
     ) -> Answer | Question:
-        fork, recorder = self._fork(task)
+        fork, recorder = self._fork(task, is_item)
         resume_from = [] if is_item else decode_checkpoint(task.checkpoint)
         desk = TaskDesk(task, decode_open_calls(task.checkpoint) if resume_from else OpenCalls())
         messages = TaskMessages(task, read_before(resume_from, desk.open_calls.results))
@@ -140,13 +141,14 @@ class _TaskRuns:
         parts = tool_step.parts_of(text) if tool_step is not None else []
         return replace(answer, text="", parts=parts) if parts else answer
 
-    def _fork(self, task: TaskContext) -> tuple[Agent, TurnRecorder | None]:
+    def _fork(self, task: TaskContext, is_item: bool) -> tuple[Agent, TurnRecorder | None]:
         """Returns a fork with the history, sub-agents, tools and credentials of the task, and the recorder of its turn
         if the role is stateful."""
         fork, recorder = _forked(self._agent, task)
         for target in task.delegation_targets if self._delegates else ():
             if target.role not in fork.sub_agents:
                 fork.register_agent(RemoteAgent(target.role, description=target.description))
+        offer_front_end_tools(fork, task, can_ask=not is_item)
         if task.allowed_tools:
             _allow_only(fork, task.allowed_tools)
         if self._asks_credentials:

@@ -493,7 +493,7 @@ class InterruptsPending(FailedPrecondition):
 
 
 class FrontEndToolsRefused(FailedPrecondition):
-    """Agents of a mesh take no tools of front ends."""
+    """Tools of a front end are too large, or the agent has tools of these names itself."""
 
     default_reason = "FRONT_END_TOOLS_REFUSED"
 

@@ -42,6 +42,7 @@ from archon_services.gateway.settings import GatewaySettings
 from archon_services.gateway.shares.room import shares_room
 from archon_services.gateway.tls import own_certificate
 from archon_services.gateway.upstream import Upstream
+from archon_services.gateway.watches.runs import RunWatches
 from archon_services.gateway.web.room import web_room
 
 _log = logging.getLogger(__name__)
@@ -103,7 +104,10 @@ async def gateway_app(settings: GatewaySettings, rooms: tuple[Room, ...] = ROOMS
         keys.start()
         stack.push_async_callback(keys.close)
         upstream = await stack.enter_async_context(Upstream(settings))
-        gateway = Gateway(settings, visitors, upstream, Draining(settings.http_drain_seconds))
+        run_watches = RunWatches(upstream)
+        stack.push_async_callback(run_watches.close)
+        gateway = Gateway(settings, visitors, upstream, run_watches, Draining(settings.http_drain_seconds))
+        gateway.on_stop.append(run_watches.end)
         routes: list[BaseRoute] = []
         for room in rooms:
             routes += await stack.enter_async_context(room(gateway))

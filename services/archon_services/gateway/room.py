@@ -26,6 +26,7 @@ from archon_services.gateway.draining import Draining
 from archon_services.gateway.identity.visitors import Visitors
 from archon_services.gateway.settings import GatewaySettings
 from archon_services.gateway.upstream import Upstream
+from archon_services.gateway.watches.runs import RunWatches
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +34,15 @@ class Gateway:
     """The parts that rooms share.
 
     `visitors` says who makes a request. `upstream` has the services of the mesh: calls there carry the visitor's
-    credentials, or the gateway's own on behalf of an identity. `draining` says whether the gateway has begun to stop.
+    credentials, or the gateway's own on behalf of an identity. `run_watches` are the events of runs.
+    `draining` says whether the gateway has begun to stop.
     `on_stop` are called before the server stops, which waits for requests in flight: a room ends its streams there.
     """
 
     settings: GatewaySettings
     visitors: Visitors
     upstream: Upstream
+    run_watches: RunWatches
     draining: Draining
     on_stop: list[Callable[[], None]] = field(default_factory=list)
 

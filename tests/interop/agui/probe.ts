@@ -1,5 +1,5 @@
 // Runs an agent through the client of AG-UI, which refuses streams that break the protocol. It reads one JSON object a
-// line: parameters of runAgent and `text` for a new message; and writes one for each: messages, state, outcome, events.
+// line: parameters of runAgent, `text` for a new message, `result` for one of a tool; and writes one for each: messages, state, outcome, events.
 
 import { createInterface } from "node:readline";
 import { HttpAgent, type BaseEvent } from "@ag-ui/client";
@@ -12,10 +12,11 @@ console.warn = (...words: unknown[]) => void warnings.push(words.join(" "));
 const warnings: string[] = [];
 
 for await (const line of createInterface({ input: process.stdin })) {
-  const { text, abortAt, ...parameters } = JSON.parse(line);
+  const { text, result, abortAt, ...parameters } = JSON.parse(line);
   const events: BaseEvent[] = [];
   let outcome = "none";
   if (text) agent.addMessage({ id: crypto.randomUUID(), role: "user", content: text });
+  if (result) agent.addMessage({ id: crypto.randomUUID(), role: "tool", ...result });
   try {
     await agent.runAgent(parameters, {
       onEvent: ({ event }) => {

@@ -67,7 +67,7 @@ REASONS: Final = {
     "LINK_REFUSED": "Ask for another link: `archon token --browser` prints one to log in with.",
     "UNKNOWN_INTERRUPT": "Resume with the interrupts of the last `RUN_FINISHED` of the thread.",
     "INTERRUPTS_PENDING": "Send `resume` with an answer to each interrupt of the thread's last run, or stop that run.",
-    "FRONT_END_TOOLS_REFUSED": "Send the input without `tools`: give the agent tools of its own, or share them in the mesh.",
+    "FRONT_END_TOOLS_REFUSED": "Send other `tools`: the message says which of them the agent cannot take.",
     "QUESTION_TIMED_OUT": "Run `archon rerun` and answer in time (`archon inbox`), or give the rule more time.",
     "REJECTED": "Read the role's message: it refuses this task, whatever the instance.",
     "REQUEST_ID_REUSED": "Use a new request id for another request.",

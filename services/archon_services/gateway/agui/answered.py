@@ -72,7 +72,7 @@ def _question(run: Run, event: run_pb2.RunEvent) -> RunQuestion:
     if event.HasField("input_requested"):
         asked = event.input_requested
         question.input_id, question.role, question.schema_json = asked.input_id, asked.role, asked.schema_json
-        question.kind = asked.kind
+        question.kind, question.subject_json = asked.kind, asked.subject_json
     else:
         question.input_id, question.kind = event.approval_requested.input_id, question_pb2.QUESTION_KIND_APPROVAL
     return RunQuestion(question)

@@ -35,7 +35,7 @@ def capabilities_of(agent: MeshAgent) -> dict[str, Any]:
         ),
         transport=TransportCapabilities(streaming=True, resumable=True),
         tools=ToolsCapabilities(
-            supported=True, items=[Tool(name=name, description=name) for name in agent.tools], client_provided=False
+            supported=True, items=[Tool(name=name, description=name) for name in agent.tools], client_provided=True
         ),
         output=OutputCapabilities(structured_output=bool(agent.output_schema_json)),
         state=StateCapabilities(snapshots=True, deltas=True, memory=True, persistent_state=False),

@@ -27,7 +27,9 @@ from archon.types.run_event import RunEvent
 from archon.types.run_question import RunQuestion
 from archon.types.task_state import TaskState
 from archon.types.usage import Usage
+from archon_mesh.core.front_end_tools import from_metadata
 from archon_services.gateway.agui.contents import answer_text
+from archon_services.gateway.agui.front_end_tools import call_id_of, call_of
 from archon_services.gateway.agui.inputs import history_of, is_modern, tag_of
 from archon_services.gateway.agui.interrupts import interrupts_of, tool_of
 from archon_services.gateway.agui.speech import Speech
@@ -64,6 +66,7 @@ class RunFold:
         self._transcript = Transcript(tag, history)
         self._calls = ToolCalls(self._transcript)
         self._calls.know(history)
+        self._front_end = frozenset(each.name for each in from_metadata(run.metadata))
         self._steps = TaskSteps(is_modern(source))
         self._state = TaskStateDocument(source.state)
         self._speech: dict[str, Speech] = {}
@@ -117,21 +120,26 @@ class RunFold:
         return all(wait is not None and wait.kind is not WaitKind.INSTANCE for wait in waits)
 
     def interrupted(self, questions: Sequence[RunQuestion]) -> list[BaseEvent]:
-        """Returns the events with which the AG-UI run ends because people are asked."""
+        """Returns the events with which the AG-UI run ends because people are asked, or the front end has to call its
+        tools: these are no interrupts, but calls without a result."""
         out = self._reach_now()
+        for question in questions:
+            out += self._call_front_end(question)
+        questions = [question for question in questions if call_of(question) is None]
         calls: dict[str, str | None] = {}
         for question in questions:
             calls[question.input_id], made = self._call_of(question)
             out += made
         owners = {task.task_id: self._steps.owner_of(self.view, task) for task in self.view.tasks.values()}
-        interrupts = interrupts_of(questions, owners=owners, calls=calls)
+        interrupts = interrupts_of(questions, owners=owners, calls=calls) if questions else []
         asked: dict[str, list[str]] = {}
         for question, interrupt in zip(questions, interrupts, strict=True):
             asked.setdefault(question.task_id, []).append(interrupt.id)
         out += self._close(unfinished=False)
         out += self._steps.end_all(self.view, asked)
         out += [*self._state.snapshot(self.view), self._transcript.snapshot()]
-        return [*out, self._finished(RunFinishedInterruptOutcome(interrupts=interrupts))]
+        outcome = RunFinishedInterruptOutcome(interrupts=interrupts) if interrupts else RunFinishedSuccessOutcome()
+        return [*out, self._finished(outcome)]
 
     def ended(self, answers: Sequence[RunAnswer]) -> list[BaseEvent]:
         """Returns the events with which the AG-UI run ends with the run."""
@@ -206,9 +214,11 @@ class RunFold:
                 out += speech.write(number, message.text_delta.offset, message.text_delta.text)
             case "thinking_delta":
                 out += speech.think(number, message.thinking_delta.text)
-            case "tool_arguments_delta" if not task.final:
+            case "tool_arguments_delta" if not task.final and not self._is_asked(
+                message.tool_arguments_delta.tool_name
+            ):
                 out += self._calls.arguments(task.task_id, speech, message.tool_arguments_delta)
-            case "tool_event" if not task.final:
+            case "tool_event" if not task.final and not self._is_asked(message.tool_event.tool_name):
                 out += self._calls.activity(task.task_id, speech, message.tool_event)
             case "result" if task.state is TaskState.COMPLETED:
                 out += self._begin(task)
@@ -221,6 +231,10 @@ class RunFold:
         if task.final:
             out += self._steps.end(self.view, task)
         return out
+
+    def _is_asked(self, tool_name: str) -> bool:
+        """Whether calls of a tool are questions to the front end: they are shown once they are asked."""
+        return tool_name in self._front_end
 
     def _begin(self, task: TaskView) -> list[BaseEvent]:
         return self._steps.begin(self.view, task) if self._shown else []
@@ -249,6 +263,13 @@ class RunFold:
         if self._calls.pending(question.task_id, name) is None:
             out = self._calls.propose(question.task_id, speech, question.input_id, name, arguments)
         return self._calls.pending(question.task_id, name), out
+
+    def _call_front_end(self, question: RunQuestion) -> list[BaseEvent]:
+        """Returns the call of a tool of the front end that a question is; nothing for a question to a person."""
+        call, speech = call_of(question), self._speech.get(question.task_id)
+        if call is None or speech is None:
+            return []
+        return self._calls.ask(call_id_of(question), speech, call.name, call.arguments_json)
 
     def _finished(self, outcome: Any, result: Any = None) -> RunFinishedEvent:
         return RunFinishedEvent(

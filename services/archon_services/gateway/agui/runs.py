@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ag_ui.core import RunAgentInput
+from ag_ui.core import RunAgentInput, ToolMessage
 
 from archon.client import Client
 from archon.errors import (
-    FrontEndToolsRefused,
     InterruptsPending,
     RequestIdReused,
     UnknownInterrupt,
@@ -17,9 +16,11 @@ from archon.errors import (
 )
 from archon.submission import RunOptions
 from archon.types.run import Run
+from archon.types.run_question import RunQuestion
 from archon.types.task_state import TaskState
 from archon_services.gateway.agents import AgentDirectory
 from archon_services.gateway.agui.answered import check_same, read_answered
+from archon_services.gateway.agui.front_end_tools import answer_of, call_of, metadata_of, results_of, run_of
 from archon_services.gateway.agui.goals import AGENT, MESH, MESSAGE_ID, RUN, ends_with_stream, wish_of
 from archon_services.gateway.agui.inputs import history_of
 from archon_services.gateway.agui.interrupts import AnswerGiven, InterruptId, answer_to, asked_at
@@ -57,17 +58,16 @@ class AgentRuns:
         """Returns the run of an input, which is submitted unless it was before, or goes on with the answers of the
         input. Raises InvalidArgument, UnknownRole, UnknownInterrupt, InterruptsPending, FrontEndToolsRefused, and the
         errors of `Client.submit` and `Client.respond`."""
-        if source.tools:
-            raise FrontEndToolsRefused("agents of a mesh take no tools of front ends: send the input without `tools`")
-        if source.resume:
-            return await self._resumed(source)
+        results = results_of(source)
+        if source.resume or results:
+            return await self._resumed(source, results)
         asking = await self._asking(source.thread_id)
         if asking is not None:
             if asking.metadata.get(RUN) == source.run_id:
                 return RunPart(asking, ends_with_stream=ends_with_stream(source))
             asked = ", ".join(question.input_id for question in asking.questions)
             raise InterruptsPending(
-                f"the thread waits for answers to {asked}: resume its run, or stop it",
+                f"the thread waits for answers to {asked}: resume its run, send the results of its calls, or stop it",
                 metadata={"run_id": asking.run_id},
             )
         return await self._submitted(source)
@@ -93,12 +93,14 @@ class AgentRuns:
         agent = await self._directory.find(self._agent, self._tenant)
         has_history = agent is not None and agent.stateful  # a role that the directory has not seen yet: as stateless
         wish = wish_of(source, self._agent, with_history=not has_history)
+        tools = metadata_of(source, agent.tools if agent is not None else ())
         roles: Sequence[str] = [self._agent]
         strategy = "agent"
         if not self._agent:
             chosen = await self._client.choose_strategy(wish.goal)
             roles, strategy = chosen.roles, chosen.strategy
-        options = RunOptions(**{**wish.options, "roles": list(roles), "strategy": strategy})
+        metadata = {**wish.options["metadata"], **tools}
+        options = RunOptions(**{**wish.options, "metadata": metadata, "roles": list(roles), "strategy": strategy})
         try:
             run = (await self._client.submit(wish.goal, **options)).run
         except RequestIdReused as error:
@@ -108,43 +110,48 @@ class AgentRuns:
             run = await self._client.get(error.metadata["run_id"])
         return RunPart(run, ends_with_stream=wish.ends_with_stream)
 
-    async def _resumed(self, source: RunAgentInput) -> RunPart:
+    async def _resumed(self, source: RunAgentInput, results: Mapping[str, ToolMessage]) -> RunPart:
         entries = {InterruptId.parse(entry.interrupt_id): entry for entry in source.resume or ()}
-        run = await self._interrupted(source.thread_id, list(entries))
+        run = await self._interrupted(source.thread_id, {each.run_id for each in entries} | set(map(run_of, results)))
         if run.state.final and self._has_news(source, run):
             return await self._submitted(source)  # the front end had to name the interrupts of a run that has ended
         questions = {question.input_id: question for question in run.questions}
-        named = frozenset(each.input_id for each in entries)
+        named = frozenset(each.input_id for each in entries) | results.keys()
         closed = await read_answered(self._client, run, named - questions.keys()) if named - questions.keys() else {}
         if unknown := sorted(named - questions.keys() - closed.keys()):
             raise UnknownInterrupt(f"the run has asked no question {unknown[0][:200]!r}")
-        self._check_coverage(run, list(entries))
+        called = [asked_at(question) for question in run.questions if question.input_id in results]
+        self._check_coverage(run, named, max([each.time for each in entries] + called, default=0))
+        by_id = {each.input_id: entry for each, entry in entries.items()}
         answers: list[AnswerGiven] = []
-        for interrupt, entry in entries.items():
-            if (known := closed.get(interrupt.input_id)) is not None:
-                check_same(known, answer_to(known.question, entry), run)
+        for input_id in sorted(named):
+            known = closed.get(input_id)
+            question = known.question if known is not None else questions[input_id]
+            message = results.get(input_id)
+            answer = answer_to(question, by_id[input_id]) if message is None else result_given(question, message)
+            if known is not None:
+                check_same(known, answer, run)
             else:
-                answers.append(answer_to(questions[interrupt.input_id], entry))
+                answers.append(answer)
         return RunPart(run, named, answers, ends_with_stream(source))
 
-    async def _interrupted(self, thread_id: str, interrupts: Sequence[InterruptId]) -> Run:
-        run_ids = {each.run_id for each in interrupts}
+    async def _interrupted(self, thread_id: str, run_ids: Collection[str]) -> Run:
         if len(run_ids) > 1:
-            raise UnknownInterrupt("the interrupts of a resume are of one run")
+            raise UnknownInterrupt("the interrupts and results of an input are of one run")
+        [run_id] = run_ids
         try:
-            run = await self._client.get(interrupts[0].run_id)
+            run = await self._client.get(run_id)
         except UnknownRun:
             run = None
         if run is None or run.session_id != thread_id or not self._is_own(run):
-            raise UnknownInterrupt(f"no run of the thread has asked with the interrupt {str(interrupts[0])[:200]!r}")
+            raise UnknownInterrupt(f"the thread has no run {run_id[:200]!r} that has asked")
         return run
 
-    def _check_coverage(self, run: Run, interrupts: Sequence[InterruptId]) -> None:
-        """Raises InterruptsPending if an answer is missing to a question that was open with an answered one."""
-        named = {each.input_id for each in interrupts}
+    def _check_coverage(self, run: Run, named: Collection[str], newest: int) -> None:
+        """Raises InterruptsPending if an answer is missing to a question that was open with an answered one, the newest of
+        which was asked at the time `newest`, in milliseconds."""
         if not any(question.input_id in named for question in run.questions):
             return  # all were answered before
-        newest = max(each.time for each in interrupts)
         left = [each.input_id for each in run.questions if each.input_id not in named and asked_at(each) <= newest]
         if left:
             raise InterruptsPending(
@@ -160,6 +167,14 @@ class AgentRuns:
         known = {part.metadata.get(MESSAGE_ID) for part in run.goal}
         users = [message.id for message in history_of(source) if message.role == "user"]
         return bool(users) and users[-1] not in known
+
+
+def result_given(question: RunQuestion, message: ToolMessage) -> AnswerGiven:
+    """Returns the answer that the result of a call gives to its question. Raises UnknownInterrupt if the question is no
+    call."""
+    if call_of(question) is None:
+        raise UnknownInterrupt(f"the question {question.input_id} is no call of a tool of the front end")
+    return AnswerGiven(question.input_id, answer_of(message))
 
 
 async def give(client: Client, run: Run, answers: Sequence[AnswerGiven]) -> None:

@@ -84,7 +84,11 @@ class ToolCalls:
 
     def propose(self, task_id: str, speech: Speech, input_id: str, name: str, arguments: str) -> list[BaseEvent]:
         """Begins a call for which an approval is asked before the agent makes it."""
-        call, out = self._begin(f"{task_id}/{_PROPOSED}{input_id}", name, speech)
+        return self.ask(f"{task_id}/{_PROPOSED}{input_id}", speech, name, arguments)
+
+    def ask(self, full_id: str, speech: Speech, name: str, arguments: str) -> list[BaseEvent]:
+        """Makes a call that has no result until the front end, or a person, has answered."""
+        call, out = self._begin(full_id, name, speech)
         return [*out, *self._end(call, arguments)]
 
     def pending(self, task_id: str, name: str) -> str | None:

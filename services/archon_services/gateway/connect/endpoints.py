@@ -6,25 +6,21 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any, Final, cast
 
-from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo, StreamType
-from connectrpc.request import RequestContext
 from connectrpc.server import Endpoint
 
-from archon import status
 from archon.interceptors.client import translated
-from archon_services.gateway.connect.errors import connect_error
+from archon_services.gateway.connect.errors import Context, failed
+from archon_services.gateway.connect.watch_run import WatchRun
 from archon_services.gateway.descriptors import Rpc, all_rpcs
-from archon_services.gateway.failures import retry_headers
 from archon_services.gateway.room import Gateway
+from archon_services.gateway.watches.runs import WATCH_RUN
 
 MAX_SECONDS: Final = 600.0
 """Seconds that a unary RPC may take, whatever its caller asks for."""
 
 DEFAULT_SECONDS: Final = 30.0
 """Seconds that a unary RPC may take if its caller sets no timeout."""
-
-Context = RequestContext[Any, Any]
 
 
 def endpoints(gateway: Gateway) -> Mapping[str, Any]:
@@ -46,6 +42,8 @@ def _endpoint(gateway: Gateway, rpc: Rpc) -> Any:
         idempotency_level=IdempotencyLevel.UNKNOWN,
         stream_type=StreamType.SERVER_STREAM if rpc.server_streaming else StreamType.UNARY,
     )
+    if rpc.path == WATCH_RUN:
+        return Endpoint.server_stream(method, WatchRun(gateway))
     if rpc.server_streaming:
         return Endpoint.server_stream(method, _ServerStream(gateway, rpc))
     return Endpoint.unary(method, _Unary(gateway, rpc))
@@ -65,7 +63,7 @@ class _Unary:
             timeout = DEFAULT_SECONDS if asked is None else min(asked / 1000, MAX_SECONDS)
             return await self._call(request, timeout=timeout, metadata=visitor.metadata)
         except Exception as raised:  # noqa: BLE001 - whatever it is, the caller gets a typed error
-            raise _failed(raised, context) from None
+            raise failed(raised, context) from None
 
 
 class _ServerStream:
@@ -86,10 +84,4 @@ class _ServerStream:
                     async for message in messages:
                         yield message
         except Exception as raised:  # noqa: BLE001 - whatever it is, the caller gets a typed error
-            raise _failed(raised, context) from None
-
-
-def _failed(raised: Exception, context: Context) -> ConnectError:
-    error = status.as_error(raised)
-    context.response_headers.update(retry_headers(error))
-    return connect_error(error)
+            raise failed(raised, context) from None

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
-
-from google.protobuf import json_format
+from typing import Final
 
 from archon.errors import ArchonError, InvalidArgument
 from archon_services.gateway.failures import failure_json
@@ -26,24 +23,9 @@ END: Final = b"event: end\ndata: {}\n\n"
 _MAX_NUMBER: Final = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One event, encoded once for all viewers. `number` is its sequence number or revision, 0 if it has none."""
-
-    number: int
-    data: bytes
-
-
 def first_frame() -> bytes:
     """Returns the beginning of a stream, which says how long its client waits before it connects again."""
     return f"retry: {random.randint(*RETRY)}\n\n".encode()
-
-
-def frame_of(number: int, message: Any) -> Frame:
-    """Returns a message of the contract as an event, whose id is the number unless that is 0."""
-    text = json.dumps(json_format.MessageToDict(message), ensure_ascii=False, separators=(",", ":"))
-    head = f"id: {number}\n" if number else ""
-    return Frame(number, f"{head}data: {text}\n\n".encode())
 
 
 def failure_frame(error: ArchonError) -> bytes:

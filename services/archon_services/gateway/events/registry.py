@@ -11,9 +11,9 @@ from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.context import CallContext, serving
 from archon.interceptors.client import translated
 from archon_services.common.byte_budget import ByteBudget
-from archon_services.gateway.events.frames import Frame, frame_of
-from archon_services.gateway.events.topic import Fallen, Topic
 from archon_services.gateway.room import Gateway
+from archon_services.gateway.watches.frame import Frame
+from archon_services.gateway.watches.topic import Fallen, Topic
 
 SERVICE: Final = "archon.api.registry.v1.RegistryService"
 WATCH: Final = f"/{SERVICE}/Watch"
@@ -43,7 +43,7 @@ class RegistryTopic(Topic):
         snapshot = pb.WatchResponse(revision=self.last, snapshot=True, instances=self._instances.values())
         if self._graph is not None:
             snapshot.graph.CopyFrom(self._graph)
-        return frame_of(self.last, snapshot), self.end_position
+        return Frame(self.last, snapshot), self.end_position
 
     async def _watch(self, after: int) -> AsyncIterator[Frame]:
         with serving(CallContext(tenant=self._tenant)):
@@ -55,7 +55,7 @@ class RegistryTopic(Topic):
                 if not part.revision:
                     continue  # a large change comes in several messages
                 self._fold(whole)
-                yield frame_of(whole.revision, whole)
+                yield Frame(whole.revision, whole)
                 whole = pb.WatchResponse()
 
     def _fold(self, change: pb.WatchResponse) -> None:

@@ -11,14 +11,16 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from archon_services.common.byte_budget import ByteBudget
-from archon_services.gateway.events import registry, runs
-from archon_services.gateway.events.frames import Frame, resume_after
-from archon_services.gateway.events.hub import Hub
+from archon_services.gateway.events import registry
+from archon_services.gateway.events.frames import resume_after
 from archon_services.gateway.events.registry import RegistryTopic
-from archon_services.gateway.events.run_events import RunEvents, opened_run_events, send_events
+from archon_services.gateway.events.run_events import RunEvents, send_events
 from archon_services.gateway.events.viewer import frames_from, settled
 from archon_services.gateway.identity.visitors import Visitor
 from archon_services.gateway.room import Gateway
+from archon_services.gateway.watches import runs
+from archon_services.gateway.watches.frame import Frame
+from archon_services.gateway.watches.hub import Hub
 
 MAX_ID: Final = 200
 """Characters of the id of a run in an address; a longer one is of no run."""
@@ -72,13 +74,12 @@ async def events_room(gateway: Gateway) -> AsyncIterator[Sequence[BaseRoute]]:
 
     hub = Hub[RegistryTopic](registry_topic)
     gateway.on_stop.append(hub.end)
-    async with opened_run_events(gateway, gateway.visitors.check) as run_events:
-        run_route: Any = WatchRunRoute(gateway, run_events)
-        registry_route: Any = WatchRegistryRoute(gateway, hub)
-        try:
-            yield [
-                Route("/events/runs/{run_id}", run_route, methods=["GET"]),
-                Route("/events/registry", registry_route, methods=["GET"]),
-            ]
-        finally:
-            await hub.close()
+    run_route: Any = WatchRunRoute(gateway, RunEvents(gateway, gateway.visitors.check))
+    registry_route: Any = WatchRegistryRoute(gateway, hub)
+    try:
+        yield [
+            Route("/events/runs/{run_id}", run_route, methods=["GET"]),
+            Route("/events/registry", registry_route, methods=["GET"]),
+        ]
+    finally:
+        await hub.close()

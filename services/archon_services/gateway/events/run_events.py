@@ -1,23 +1,21 @@
-"""Streams of the events of runs, for visitors whose right to watch was checked."""
+"""The events of runs for visitors whose right to watch was checked: from the journal, and then from the watch that all
+viewers of a run share."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing, asynccontextmanager
-from typing import Any, Final, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from typing import Final, cast
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 
-from archon_services.common.byte_budget import ByteBudget
-from archon_services.gateway.events.frames import Frame
-from archon_services.gateway.events.hub import Hub
-from archon_services.gateway.events.runs import RunWatches
-from archon_services.gateway.events.topic import Fallen, Topic
-from archon_services.gateway.events.viewer import frames_from, guarded, settled
+from archon_services.gateway.events.viewer import batches_from, frames_from, guarded, settled
 from archon_services.gateway.identity.visitors import Visitor
 from archon_services.gateway.room import Gateway
+from archon_services.gateway.watches.frame import Frame
+from archon_services.gateway.watches.topic import Topic
 
 _HEADERS: Final = {"cache-control": "no-store, no-transform", "x-accel-buffering": "no"}
 """No cache keeps a stream, and no proxy compresses or holds back its pieces."""
@@ -25,62 +23,72 @@ _HEADERS: Final = {"cache-control": "no-store, no-transform", "x-accel-buffering
 Check = Callable[[Visitor], None]
 """Raises if the credentials of a visitor are not valid any more."""
 
+REACHED_WITHIN: Final = 2.0
+"""Seconds in which a new watch reads the events that a viewer has seen already. After them the orchestrator says
+whether the run has so many."""
+
 
 class RunEvents:
     """The streams of all viewers of runs: one watch for each run and tenant. `check` is called each second."""
 
-    def __init__(self, gateway: Gateway, watches: RunWatches, hub: Hub[Topic], check: Check) -> None:
-        self._visitors, self._watches, self._hub, self._check = gateway.visitors, watches, hub, check
+    def __init__(self, gateway: Gateway, check: Check) -> None:
+        self._visitors, self._watches, self._check = gateway.visitors, gateway.run_watches, check
 
     async def stream(self, request: Request, send: Send, visitor: Visitor, run_id: str, after: int) -> None:
         """Streams the events after a number to a visitor. Raises the error of a watch that fails at once."""
         with self._visitors.stream(visitor):
-            async with self._hub.viewing((visitor.caller.tenant, run_id)) as topic:
+            async with self._watches.viewing(visitor.caller.tenant, run_id) as topic:
                 await settled(topic)
                 if topic.ended and after >= topic.last:
                     await Response(status_code=204)(request.scope, request.receive, send)  # ends its reconnecting
                     return
+                await topic.reach(after, REACHED_WITHIN)
                 await send_events(self._pieces(topic, visitor, run_id, after), request, send)
 
+    async def batches(self, visitor: Visitor, run_id: str, after: int) -> AsyncGenerator[Sequence[Frame], None]:
+        """Yields the events after a number, and an empty batch if nothing happens for a while, as the RPC `WatchRun`
+        does, whose errors it raises. Raises Fallen if the visitor is too slow."""
+        with self._visitors.stream(visitor):
+            async with self._watches.viewing(visitor.caller.tenant, run_id) as topic:
+                interruptions = topic.interruptions
+                await settled(topic)
+                await topic.reach(after, REACHED_WITHIN)
+                async with aclosing(self._earlier(topic, visitor, run_id, after)) as frames:
+                    async for frame in frames:
+                        after = frame.number
+                        yield (frame,)
+                position = topic.end_position if topic.stopped else topic.position_after(after)
+                check = self._checking(visitor)
+                async with aclosing(batches_from(topic, position, check, interruptions=interruptions)) as batches:
+                    async for batch in batches:
+                        yield batch
+
     async def _pieces(self, topic: Topic, visitor: Visitor, run_id: str, after: int) -> AsyncIterator[bytes]:
-        while True:
-            try:
-                position = topic.position_after(after)
-                break
-            except Fallen:
-                if topic.stopped:
-                    position = topic.end_position
-                    break
+        async with aclosing(self._earlier(topic, visitor, run_id, after)) as frames:
+            async for frame in frames:
+                after = frame.number
+                yield frame.data
+        position = topic.end_position if topic.stopped else topic.position_after(after)
+        async for piece in frames_from(topic, position, self._checking(visitor)):
+            yield piece
+
+    async def _earlier(self, topic: Topic, visitor: Visitor, run_id: str, after: int) -> AsyncGenerator[Frame, None]:
+        """Yields the durable events after a number that the topic keeps no more, by a watch of the viewer's own."""
+        while not (topic.has_after(after) or topic.stopped):
             early = self._watches.frames(visitor.caller.tenant, run_id, after, durable_only=True)
             async with aclosing(cast(AsyncGenerator[Frame, None], early)) as frames:
                 async for frame in frames:
                     after = frame.number
-                    yield frame.data
+                    yield frame
                     self._check(visitor)
                     if topic.has_after(after) or topic.stopped:
                         break
-        async for piece in frames_from(topic, position, lambda: self._check(visitor)):
-            yield piece
+
+    def _checking(self, visitor: Visitor) -> Callable[[], None]:
+        return lambda: self._check(visitor)
 
 
 async def send_events(pieces: AsyncIterator[bytes], request: Request, send: Send) -> None:
     """Answers a request with a stream of events."""
     response = StreamingResponse(guarded(pieces), headers=_HEADERS, media_type="text/event-stream")
     await response(request.scope, request.receive, send)
-
-
-@asynccontextmanager
-async def opened_run_events(gateway: Gateway, check: Check) -> AsyncIterator[RunEvents]:
-    """The streams of runs for the duration of the block."""
-    watches = RunWatches(gateway)
-
-    def topic(key: Any, budget: ByteBudget) -> Topic:
-        tenant, run_id = key
-        return Topic(f"events of {run_id}", lambda after: watches.frames(tenant, run_id, after), budget)
-
-    hub = Hub[Topic](topic)
-    gateway.on_stop.append(hub.end)
-    try:
-        yield RunEvents(gateway, watches, hub, check)
-    finally:
-        await hub.close()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from typing import Final
 
 from archon import status
 from archon.errors import ArchonError
 from archon_services.gateway.events.frames import END, HEARTBEAT, failure_frame, first_frame
-from archon_services.gateway.events.topic import Fallen, Topic
+from archon_services.gateway.watches.frame import Frame
+from archon_services.gateway.watches.topic import Fallen, Topic
 
 CHECKED_EVERY: Final = 1.0
 """Seconds between two looks at the credentials of a viewer."""
@@ -17,8 +19,8 @@ CHECKED_EVERY: Final = 1.0
 SILENCE: Final = 15
 """Looks without an event after which a heartbeat is sent."""
 
-BATCH_BYTES: Final = 64 * 1024
-"""Frames are sent together up to this size."""
+BATCH_BYTES: Final = 128 * 1024
+"""Frames are sent together up to this size in memory."""
 
 SETTLED_WITHIN: Final = 0.5
 """Seconds in which a watch that fails at once has failed, so that the viewer gets a status instead of a stream."""
@@ -33,44 +35,59 @@ async def settled(topic: Topic) -> None:
         raise topic.failure
 
 
-async def frames_from(topic: Topic, position: int, check: Callable[[], None]) -> AsyncIterator[bytes]:
-    """Yields the stream of a viewer from a position on. `check` raises if its credentials are not valid any more. Ends
-    without a word if the viewer is too slow: it connects again, with the number of its last event."""
+async def batches_from(
+    topic: Topic, position: int, check: Callable[[], None], *, interruptions: int | None = None
+) -> AsyncGenerator[Sequence[Frame], None]:
+    """Yields the frames of a topic from a position on, and an empty batch in place of a heartbeat; ends with the topic.
+    `check` raises if the credentials of the viewer are not valid any more. Raises Fallen if the viewer is too slow, the
+    error of `check` or the topic, and the one after which the watch is begun again, if that happens more often than
+    `interruptions`; None lets it pass."""
     silent, checked = 0, time.monotonic()
     while True:
         if time.monotonic() - checked >= CHECKED_EVERY:  # also for a viewer that never reads all that is there
             checked = time.monotonic()
-            try:
-                check()
-            except ArchonError as error:
-                yield failure_frame(error)
-                return
-        try:
-            pieces, position = _pending(topic, position)
-        except Fallen:
-            return
-        if pieces:
+            check()
+        frames, position = _pending(topic, position)
+        if frames:
             silent = 0
-            yield b"".join(pieces)
+            yield frames
             continue
         if topic.over:
-            yield END if topic.failure is None else failure_frame(topic.failure)
+            if topic.failure is not None:
+                raise topic.failure
             return
+        if interruptions is not None and topic.interruptions > interruptions and topic.interruption is not None:
+            raise topic.interruption
         await topic.wait(CHECKED_EVERY)
         silent += 1
         if silent >= SILENCE:
             silent = 0
-            yield HEARTBEAT
+            yield ()
 
 
-def _pending(topic: Topic, position: int) -> tuple[list[bytes], int]:
-    pieces: list[bytes] = []
+async def frames_from(topic: Topic, position: int, check: Callable[[], None]) -> AsyncIterator[bytes]:
+    """Yields the stream of server-sent events of a viewer from a position on, as `batches_from`. Ends without a word if
+    the viewer is too slow: it connects again, with the number of its last event."""
+    try:
+        async with aclosing(batches_from(topic, position, check)) as batches:
+            async for frames in batches:
+                yield b"".join(frame.data for frame in frames) or HEARTBEAT
+    except Fallen:
+        return
+    except ArchonError as error:
+        yield failure_frame(error)
+        return
+    yield END
+
+
+def _pending(topic: Topic, position: int) -> tuple[list[Frame], int]:
+    frames: list[Frame] = []
     size = 0
     while size < BATCH_BYTES and (frame := topic.frame(position)) is not None:
-        pieces.append(frame.data)
-        size += len(frame.data)
+        frames.append(frame)
+        size += frame.size
         position += 1
-    return pieces, position
+    return frames, position
 
 
 async def guarded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

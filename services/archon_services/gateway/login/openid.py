@@ -48,9 +48,9 @@ class OpenIdLogin:
         self._endpoints: Endpoints | None = None
         self._asked = 0.0
 
-    async def begin(self, redirect_uri: str, next_path: str) -> tuple[str, str]:
-        """Returns the address of the provider's page, and the sealed cookie for the way back. Raises Unavailable if the
-        provider cannot be asked."""
+    async def begin(self, redirect_uri: str, next_path: str) -> tuple[str, str, str]:
+        """Returns the address of the provider's page, the state of the login, and the sealed cookie for the way back.
+        Raises Unavailable if the provider cannot be asked."""
         endpoints = await self._known()
         pending = PendingLogin(
             secrets.token_urlsafe(24), secrets.token_urlsafe(24), secrets.token_urlsafe(48), next_path
@@ -72,7 +72,7 @@ class OpenIdLogin:
         )
         separator = "&" if "?" in endpoints.authorization else "?"
         sealed = self._sealer.seal(_PURPOSE, json.dumps(asdict(pending)))
-        return f"{endpoints.authorization}{separator}{query}", sealed
+        return f"{endpoints.authorization}{separator}{query}", pending.state, sealed
 
     async def end(self, query: Mapping[str, str], sealed: str, redirect_uri: str) -> tuple[str, str]:
         """Returns the ID token of a person who comes back from the provider, not verified yet, and the path to go to.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -27,6 +28,9 @@ WHO: Final = "/archon.api.registry.v1.RegistryService/GetGraph"
 CALLBACK: Final = "/login/callback"
 _SEE_OTHER: Final = 303
 
+MAX_PENDING: Final = 8
+"""Logins in progress of one browser, which are cookies that it sends with each request."""
+
 
 class Logins:
     """The handlers of the room. `openid` is None without an OpenID provider."""
@@ -35,17 +39,26 @@ class Logins:
         self._gateway, self._openid = gateway, openid
         self._sessions = gateway.visitors.sessions
         self._addresses = Addresses(gateway.settings)
-        self._pending = f"{self._sessions.name}_login"
+        self._pending = f"{self._sessions.name}_login_"
 
     async def login(self, request: Request) -> Response:
         """Sends a browser to the provider; without one, says how else to log in."""
         if self._openid is None:
             raise TokenMissing("log in with the link that `archon up` or `archon token --browser` prints")
         next_path = local_path(request.query_params.get("next", "/"))
-        url, sealed = await self._openid.begin(self._callback(request), next_path)
+        url, state, sealed = await self._openid.begin(self._callback(request), next_path)
         response = RedirectResponse(url, _SEE_OTHER)
+        pending = [name for name in request.cookies if name.startswith(self._pending)]
+        for name in pending[: len(pending) + 1 - MAX_PENDING]:
+            self._forget(response, name)
         response.set_cookie(
-            self._pending, sealed, SECONDS, path="/", secure=self._addresses.secure, httponly=True, samesite="lax"
+            self._cookie_of(state),
+            sealed,
+            SECONDS,
+            path="/",
+            secure=self._addresses.secure,
+            httponly=True,
+            samesite="lax",
         )
         return response
 
@@ -53,10 +66,11 @@ class Logins:
         """Ends a login at the provider."""
         if self._openid is None:
             raise LinkRefused("the HTTP gateway has no OpenID provider")
-        sealed = request.cookies.get(self._pending, "")
+        name = self._cookie_of(request.query_params.get("state", ""))
+        sealed = request.cookies.get(name, "")
         token, next_path = await self._openid.end(request.query_params, sealed, self._callback(request))
         response = self._logged_in(token, next_path)
-        response.delete_cookie(self._pending, path="/", secure=self._addresses.secure, httponly=True, samesite="lax")
+        self._forget(response, name)
         return response
 
     async def once(self, request: Request) -> Response:
@@ -89,6 +103,13 @@ class Logins:
         if principal is not None:
             self._sessions.write(response, Session(token, principal.expires))
         return response
+
+    def _cookie_of(self, state: str) -> str:
+        """Returns the name of the cookie of a login: each tab of a browser may have one in progress."""
+        return f"{self._pending}{hashlib.sha256(state.encode()).hexdigest()[:12]}"
+
+    def _forget(self, response: Response, name: str) -> None:
+        response.delete_cookie(name, path="/", secure=self._addresses.secure, httponly=True, samesite="lax")
 
     def _callback(self, request: Request) -> str:
         return self._addresses.own_url(request.headers["host"], request.url.scheme) + CALLBACK

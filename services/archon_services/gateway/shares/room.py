@@ -17,10 +17,10 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.context import CallContext, serving
 from archon.security.authenticator import own_key_file
 from archon_services.gateway.events.frames import resume_after
-from archon_services.gateway.events.run_events import RunEvents, opened_run_events
-from archon_services.gateway.events.runs import SERVICE
+from archon_services.gateway.events.run_events import RunEvents
 from archon_services.gateway.room import Gateway
 from archon_services.gateway.shares.links import ShareLinks
+from archon_services.gateway.watches.runs import SERVICE
 
 SECONDS = 10.0
 """The time of a call to the orchestrator."""
@@ -61,9 +61,8 @@ class SharedEvents:
 async def shares_room(gateway: Gateway) -> AsyncIterator[Sequence[BaseRoute]]:
     """Serves `/shared/LINK` and `/shared/LINK/events`."""
     links = ShareLinks(own_key_file())
-    async with opened_run_events(gateway, links.check) as run_events:
-        events: Any = SharedEvents(gateway, links, run_events)
-        yield [
-            Route("/shared/{link}", SharedRun(gateway, links).read, methods=["GET"]),
-            Route("/shared/{link}/events", events, methods=["GET"]),
-        ]
+    events: Any = SharedEvents(gateway, links, RunEvents(gateway, links.check))
+    yield [
+        Route("/shared/{link}", SharedRun(gateway, links).read, methods=["GET"]),
+        Route("/shared/{link}/events", events, methods=["GET"]),
+    ]

@@ -211,6 +211,22 @@ async def test_a_person_logs_in_at_the_provider(openid: _OpenIdGateway) -> None:
         assert again.status_code == 404
 
 
+async def test_tabs_of_one_browser_log_in_at_the_same_time(openid: _OpenIdGateway) -> None:
+    async with httpx2.AsyncClient(base_url=openid.url) as http:
+        first = await openid.code_page(http, "/runs")
+        nonce = openid.nonce
+        second = await openid.code_page(http, "/inbox")
+        back = await http.get("/login/callback", params={"code": "c-2", "state": second["state"]})
+        assert (back.status_code, back.headers.get("location")) == (303, "/inbox"), back.text
+        openid.nonce = nonce
+        back = await http.get("/login/callback", params={"code": "c-1", "state": first["state"]})
+        assert (back.status_code, back.headers.get("location")) == (303, "/runs"), back.text
+        for _ in range(20):
+            last = await openid.code_page(http)
+        assert len(http.cookies) <= 12, "abandoned logins do not fill the headers"
+        assert (await http.get("/login/callback", params={"code": "c", "state": last["state"]})).status_code == 303
+
+
 async def test_an_answer_to_another_browser_logs_nobody_in(openid: _OpenIdGateway) -> None:
     async with httpx2.AsyncClient(base_url=openid.url) as http, httpx2.AsyncClient(base_url=openid.url) as other:
         query = await openid.code_page(http)

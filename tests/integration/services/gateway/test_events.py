@@ -14,9 +14,9 @@ import pytest_asyncio
 
 from archon import AgentServer, TaskContext
 from archon.agent import AgentSettings
-from archon_services.gateway.events import topic as topics
 from archon_services.gateway.events import viewer
-from archon_services.gateway.events.runs import RunWatches
+from archon_services.gateway.watches import topic as topics
+from archon_services.gateway.watches.runs import RunWatches
 from tests.fixtures.http_gateway import OPERATOR, ORCHESTRATOR, STRANGER, VIEWER, EventReader, GatewayMesh, watching
 from tests.fixtures.waiting import until
 

@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from archon.api.orchestrator.v1.run_pb2 import RunEvent
 from archon.errors import TokenRevoked
 from archon_services.common.byte_budget import ByteBudget
 from archon_services.gateway.events import viewer
-from archon_services.gateway.events.frames import Frame
-from archon_services.gateway.events.hub import Hub
-from archon_services.gateway.events.topic import Topic
 from archon_services.gateway.events.viewer import frames_from, settled
+from archon_services.gateway.watches.frame import Frame
+from archon_services.gateway.watches.hub import Hub
+from archon_services.gateway.watches.topic import Topic
 from tests.fixtures.waiting import until
 
 
@@ -23,7 +24,7 @@ async def test_a_viewer_that_never_reads_all_frames_loses_its_rights_too(monkeyp
 
     async def many(after: int) -> AsyncIterator[Frame]:
         for number in range(after + 1, 100):
-            yield Frame(number, b"data: %d\n\n" % number)
+            yield Frame(number, RunEvent(seq=number))
 
     checks: list[int] = []
 
@@ -39,7 +40,7 @@ async def test_a_viewer_that_never_reads_all_frames_loses_its_rights_too(monkeyp
         pieces = [piece async for piece in frames_from(topic, 0, check)]
     finally:
         await topic.close()
-    assert pieces[:3] == [b"data: 1\n\n", b"data: 2\n\n", b"data: 3\n\n"]
+    assert pieces[:3] == [b'id: %d\ndata: {"seq":"%d"}\n\n' % (number, number) for number in (1, 2, 3)]
     assert len(pieces) == 4
     assert pieces[3].startswith(b"event: failure\n")
 
@@ -47,7 +48,7 @@ async def test_a_viewer_that_never_reads_all_frames_loses_its_rights_too(monkeyp
 async def test_a_viewer_that_comes_while_the_gateway_stops_is_sent_elsewhere() -> None:
     async def none(after: int) -> AsyncIterator[Frame]:
         await asyncio.Event().wait()
-        yield Frame(after, b"")
+        yield Frame(after, RunEvent())
 
     hub = Hub[Topic](lambda _, budget: Topic("none", none, budget))
     hub.end()

@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 
 from archon.errors import ResourceExhausted
 from archon_services.common.byte_budget import ByteBudget
-from archon_services.gateway.events.topic import Topic
+from archon_services.gateway.watches.topic import Topic
 
 MAX_TOPICS: Final = 1_000
 

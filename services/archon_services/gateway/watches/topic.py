@@ -12,7 +12,7 @@ from archon import status
 from archon.background import BackgroundLoop
 from archon.errors import Aborted, ArchonError, TokenExpired, Unavailable
 from archon_services.common.byte_budget import ByteBudget
-from archon_services.gateway.events.frames import Frame
+from archon_services.gateway.watches.frame import Frame
 
 MAX_FRAMES: Final = 5_000
 MAX_BYTES: Final = 4 * 1024 * 1024
@@ -53,6 +53,10 @@ class Topic:
         """Whether no further event comes."""
         self.failure: ArchonError | None = None
         """Why no further event comes, unless the watch has ended as it should."""
+        self.interruptions = 0
+        """How often the watch was begun again."""
+        self.interruption: ArchonError | None = None
+        """Why it was, the last time."""
         self.stopped = False
         """Whether no further event comes because the gateway stops: a viewer goes on elsewhere."""
 
@@ -94,8 +98,8 @@ class Topic:
         return self.end_position
 
     def has_after(self, number: int) -> bool:
-        """Returns whether every frame after a number is kept, or will come."""
-        return self._last_dropped <= number
+        """Returns whether the watch has come to a number, and every frame after it is kept or will come."""
+        return self._last_dropped <= number <= self.last
 
     @property
     def end_position(self) -> int:
@@ -117,6 +121,13 @@ class Topic:
         except TimeoutError:
             pass
 
+    async def reach(self, number: int, seconds: float) -> None:
+        """Waits until the topic has an event of this number, or has ended; at most for `seconds`."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while self.last < number and not self.over and (left := until - loop.time()) > 0:
+            await self.wait(left)
+
     async def _read(self) -> None:
         try:
             async with aclosing(self._open(self.last)) as frames:  # type: ignore[type-var]
@@ -124,7 +135,9 @@ class Topic:
                     self._loop.report_progress()
                     self._keep(frame)
             self.end()
-        except RETRIED:
+        except RETRIED as interruption:
+            self.interruptions, self.interruption = self.interruptions + 1, interruption
+            self._notify()
             raise
         except Exception as raised:  # noqa: BLE001 - the viewers get it
             self.end(status.as_error(raised))
@@ -132,15 +145,15 @@ class Topic:
     def _keep(self, frame: Frame) -> None:
         self.last = max(self.last, frame.number)
         self._frames.append(frame)
-        self._bytes += len(frame.data)
-        self._budget.take(len(frame.data))
+        self._bytes += frame.size
+        self._budget.take(frame.size)
         limit = MAX_BYTES if self._budget.fits(0) else MIN_BYTES
         while len(self._frames) > 1 and (len(self._frames) > MAX_FRAMES or self._bytes > limit):
             dropped = self._frames.popleft()
             self._dropped += 1
             self._last_dropped = max(self._last_dropped, dropped.number)
-            self._bytes -= len(dropped.data)
-            self._budget.give(len(dropped.data))
+            self._bytes -= dropped.size
+            self._budget.give(dropped.size)
         self._notify()
 
     def _notify(self) -> None:
