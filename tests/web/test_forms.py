@@ -114,7 +114,7 @@ async def test_a_fork_says_what_it_would_do_and_does_it(web: WebMesh) -> None:
         web.client() as client,
         web.logged_in(Kind.OPERATOR) as opened,
     ):
-        run = await client.submit("a house", strategy="plan", plan=text, roles=["forking"])
+        run = await client.submit("a trip", strategy="plan", plan=text, roles=["forking"])
         await run.result(timeout=30)
         page = await opened.go(f"/runs/{run.run_id}")
         await page.get_by_role("button", name="Fork ...").click()
@@ -159,7 +159,7 @@ async def test_a_rerun_continues_the_run_once(web: WebMesh) -> None:
 async def test_a_paused_run_dispatches_nothing_until_resumed(web: WebMesh) -> None:
     text = plan(step("one", "pausing"), step("two", "pausing", "one"))
     async with stepping(web, "pausing") as steps, web.client() as client, web.logged_in(Kind.OPERATOR) as opened:
-        run = await client.submit("a pause", strategy="plan", plan=text, roles=["pausing"])
+        run = await client.submit("a trip", strategy="plan", plan=text, roles=["pausing"])
         await steps.until_begun("one")
         page = await opened.go(f"/runs/{run.run_id}")
         await page.get_by_role("button", name="Pause").click()
@@ -176,7 +176,7 @@ async def test_a_paused_run_dispatches_nothing_until_resumed(web: WebMesh) -> No
 async def test_a_breakpoint_holds_the_run_and_asks(web: WebMesh) -> None:
     text = plan(step("one", "holding"), step("two", "holding", "one"))
     async with stepping(web, "holding") as steps, web.client() as client, web.logged_in(Kind.OPERATOR) as opened:
-        run = await client.submit("hold", strategy="plan", plan=text, roles=["holding"])
+        run = await client.submit("a trip", strategy="plan", plan=text, roles=["holding"])
         await steps.until_begun("one")
         page = await opened.go(f"/runs/{run.run_id}")
         await page.get_by_role("button", name="Breakpoints").click()

@@ -10,7 +10,9 @@ from typing import Any, Final
 import pytest
 from playwright.async_api import expect
 
+from archon import Question, TaskContext
 from archon.principal import Kind
+from tests.web.agents import serving
 from tests.web.by_hand import AUDIT, LONG_TERM, ORCHESTRATOR, REGISTRY, call, reason
 from tests.web.page_mesh import WebMesh
 from tests.web.stepping import plan, step, stepping
@@ -75,9 +77,6 @@ class Subjects:
 @pytest.fixture(scope="module")
 async def subjects(web: WebMesh) -> AsyncIterator[Subjects]:
     """A run that waits and a run that asks, for all tests of this module."""
-    from archon import Question, TaskContext
-    from tests.web.agents import serving
-
     async def ask(task: TaskContext) -> str | Question:
         return Question("May I?")
 
@@ -85,7 +84,7 @@ async def subjects(web: WebMesh) -> AsyncIterator[Subjects]:
         steps = await stack.enter_async_context(stepping(web, ROLE))
         await stack.enter_async_context(serving(web, "guard-asking", ask))
         client = await stack.enter_async_context(web.client())
-        run = await client.submit("guard", strategy="plan", plan=plan(step("one", ROLE), step("two", ROLE, "one")), roles=[ROLE])
+        run = await client.submit("a trip", strategy="plan", plan=plan(step("one", ROLE), step("two", ROLE, "one")), roles=[ROLE])
         asking = await client.submit("ask", roles=["guard-asking"])
         await steps.until_begun("one")
         async for view in asking.views():
@@ -103,7 +102,8 @@ async def test_a_view_offers_what_the_policy_allows(web: WebMesh, subjects: Subj
         page = await opened.go("/runs")
         links = page.get_by_role("navigation", name="Views").get_by_role("link")
         await expect(links.first).to_be_visible()
-        assert [text.split("\n")[0].split(" ")[0].rstrip(",") for text in await links.all_inner_texts()] == VIEWS[kind]
+        addresses = await links.evaluate_all("all => all.map((link) => link.getAttribute('href'))")
+        assert addresses == [f"/{name.lower()}" for name in VIEWS[kind]]
         for path in dict.fromkeys(action.path for action in ACTIONS):
             await opened.go(subjects.filled(path))
             await expect(page.get_by_role("heading", level=1)).to_be_visible()
