@@ -7,7 +7,7 @@ import base64
 import pytest
 from playwright.async_api import FilePayload, expect
 
-from archon import TaskContext
+from archon import Answer, TaskContext
 from archon.principal import Kind
 from archon.types import Part
 from tests.web.agents import serving
@@ -21,8 +21,8 @@ PIXEL = base64.b64decode(
 
 
 async def test_files_and_images_reach_the_agent_and_come_back(web: WebMesh) -> None:
-    async def mirror(task: TaskContext) -> list[Part]:
-        return [Part(text="Here they are."), *(part for part in task.parts if part.raw)]
+    async def mirror(task: TaskContext) -> Answer:
+        return Answer(parts=[Part(text="Here they are."), *(part for part in task.parts if part.raw)])
 
     async with serving(web, "mirror", mirror), web.logged_in(Kind.OPERATOR) as opened:
         page = await opened.go("/chat/mirror")
