@@ -175,7 +175,8 @@ async def settle(page: Page, name: str) -> None:
     elif name == "runs":
         await page.get_by_role("row").filter(has_text="Lisbon").wait_for()
     elif name == "prompts":
-        await page.get_by_role("row").nth(1).wait_for()
+        await page.get_by_role("link", name="designer, call 1 of 1").click()
+        await page.get_by_role("heading", name="The recorded answer").wait_for()
     await page.mouse.move(0, 0)
     await page.wait_for_timeout(400)
 
