@@ -48,7 +48,9 @@ class Opening:
 
 async def head(task: TaskContext) -> str:
     """Delegates to as many foremen as its input says."""
-    await asyncio.gather(*(task.delegate(str(number), role="foreman", timeout=SECONDS) for number in range(int(task.text))))
+    await asyncio.gather(
+        *(task.delegate(str(number), role="foreman", timeout=SECONDS) for number in range(int(task.text)))
+    )
     return "done"
 
 

@@ -31,5 +31,6 @@ def reason(answer: dict[str, Any]) -> str:
     for detail in answer.get("details", []):
         if detail["type"] == error_details_pb2.ErrorInfo.DESCRIPTOR.full_name:
             value = detail["value"]
-            return error_details_pb2.ErrorInfo.FromString(base64.b64decode(value + "=" * (-len(value) % 4))).reason
+            info = error_details_pb2.ErrorInfo.FromString(base64.b64decode(value + "=" * (-len(value) % 4)))
+            return str(info.reason)
     return ""

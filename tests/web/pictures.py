@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Page, expect
 
 from archon import Question, TaskContext
 from archon.client import Client
@@ -58,7 +58,9 @@ class Day:
     async def work(self, task: TaskContext) -> str:
         """Answers a step of the plan; the itinerary is being written."""
         if task.step_id == "itinerary":
-            task.write("## Thursday\n\nArrive at noon, tram 28 to the hotel, dinner in Alfama.\n\n## Friday\n\nThe castle in the mor")
+            task.write(
+                "## Thursday\n\nArrive at noon, tram 28 to the hotel, dinner in Alfama.\n\n## Friday\n\nThe castle in the mor"
+            )
             await self.hold.wait()
         return ANSWERS.get(task.step_id, f"{task.step_id}: done.")
 
@@ -66,9 +68,14 @@ class Day:
         """Asks whether it may book."""
         if task.inputs or task.answers:
             return "Booked."
-        subject = {"tool": "book_room", "arguments": {"hotel": "Casa do Largo", "nights": 4, "guests": 4, "euros": 840, "refundable": True}}
+        subject = {
+            "tool": "book_room",
+            "arguments": {"hotel": "Casa do Largo", "nights": 4, "guests": 4, "euros": 840, "refundable": True},
+        }
         terms = QuestionTerms(timeout=3600.0, on_timeout="default", default_answer="reject")
-        return Question("Book **Casa do Largo** for four nights?", is_approval=True, subject_json=json.dumps(subject), terms=terms)
+        return Question(
+            "Book **Casa do Largo** for four nights?", is_approval=True, subject_json=json.dumps(subject), terms=terms
+        )
 
     async def choose(self, task: TaskContext) -> str | Question:
         """Asks for a choice."""
@@ -105,24 +112,39 @@ async def day(web: WebMesh) -> AsyncIterator[Mapping[str, str]]:
 
 async def submitted(client: Client) -> Mapping[str, str]:
     """Submits the runs of the day and waits until each is where it stays."""
-    for goal in ("Readers must be able to reserve a book.", "The clerk must see overdue books, and remind their readers."):
+    for goal in (
+        "Readers must be able to reserve a book.",
+        "The clerk must see overdue books, and remind their readers.",
+    ):
         await (await client.submit(goal, session_id="library")).result(timeout=120)
     ended = await client.submit("Readers must be able to extend a loan twice.", session_id="library")
     await ended.result(timeout=120)
-    failed = await client.submit("Import the orders of October.", roles=["order-importer"], metadata={"com.example.batch": "2026-10"})
+    failed = await client.submit(
+        "Import the orders of October.", roles=["order-importer"], metadata={"com.example.batch": "2026-10"}
+    )
     await failed.result(timeout=60)
     stopped = await client.submit("Translate the manual into Portuguese, German and French.", roles=["translator"])
-    chat = await client.submit("Which roles are there?", roles=["librarian"], strategy="agent", session_id="chat-librarian-" + "5" * 32)
+    chat = await client.submit(
+        "Which roles are there?", roles=["librarian"], strategy="agent", session_id="chat-librarian-" + "5" * 32
+    )
     await chat.result(timeout=60)
     asking = await client.submit("Release version 2.5.", roles=["release-manager"])
-    trip = await client.submit("Plan four days in Lisbon for a family of four, at most 2,400 euros.", strategy="plan", plan=PLAN)
+    trip = await client.submit(
+        "Plan four days in Lisbon for a family of four, at most 2,400 euros.", strategy="plan", plan=PLAN
+    )
     async for view in trip.views():
         if view.questions and any(task.text for task in view.tasks.values()):
             break
     await client.rate(ended.run_id, 5)
     await client.mark(failed.run_id, "the importer")
     await client.cancel((await client.submit("Translate it into Klingon.", roles=["translator"])).run_id)
-    return {"ended": ended.run_id, "failed": failed.run_id, "trip": trip.run_id, "asking": asking.run_id, "stopped": stopped.run_id}
+    return {
+        "ended": ended.run_id,
+        "failed": failed.run_id,
+        "trip": trip.run_id,
+        "asking": asking.run_id,
+        "stopped": stopped.run_id,
+    }
 
 
 async def draw(web: WebMesh, runs: Mapping[str, str], scheme: str, folder: Path, png: Path | None) -> None:
@@ -171,7 +193,9 @@ async def settle(page: Page, name: str) -> None:
     elif name in ("run-time", "run-events"):
         await page.get_by_role("tablist").evaluate("(tabs) => tabs.scrollIntoView()")
     elif name == "inbox":
-        await page.get_by_role("navigation", name="Open questions").get_by_role("link").filter(has_text="booker").click()
+        await (
+            page.get_by_role("navigation", name="Open questions").get_by_role("link").filter(has_text="booker").click()
+        )
     elif name == "runs":
         await page.get_by_role("row").filter(has_text="Lisbon").wait_for()
     elif name == "prompts":
@@ -185,30 +209,28 @@ async def shoot(page: Page, path: Path, png: Path | None) -> None:
     """Writes the part of a page in sight to a file."""
     session = await page.context.new_cdp_session(page)
     answer = await session.send("Page.captureScreenshot", {"format": "webp", "quality": QUALITY})
-    path.write_bytes(base64.b64decode(answer["data"]))
+    await asyncio.to_thread(path.write_bytes, base64.b64decode(answer["data"]))
     if png is not None:
         await page.screenshot(path=png / f"{path.stem}.png")
     await session.detach()
 
 
-async def main(folder: Path, png: Path | None) -> None:
-    """Draws all views in all schemes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if png is not None:
-        png.mkdir(parents=True, exist_ok=True)
-    async with opened_browser() as browser:
-        await drawn(browser, folder, png)
-    files = sorted(folder.glob("*.webp"))
-    print(f"{len(files)} pictures, {sum(file.stat().st_size for file in files):,} bytes, in {folder}")
-
-
-async def drawn(browser: Browser, folder: Path, png: Path | None) -> None:
-    """Starts the mesh and its day, and draws."""
-    async with web_mesh(browser) as web, day(web) as runs:
+async def drawn(folder: Path, png: Path | None) -> None:
+    """Starts the mesh and its day, and draws all views in all schemes."""
+    async with opened_browser() as browser, web_mesh(browser) as web, day(web) as runs:
         for scheme in SCHEMES:
             await draw(web, runs, scheme, folder, png)
 
 
+def main(folder: Path = FOLDER, png: Path | None = None) -> None:
+    """Draws into folders, which are made, and says how large the pictures are."""
+    for each in (folder, png):
+        if each is not None:
+            each.mkdir(parents=True, exist_ok=True)
+    asyncio.run(drawn(folder, png))
+    files = sorted(folder.glob("*.webp"))
+    print(f"{len(files)} pictures, {sum(file.stat().st_size for file in files):,} bytes, in {folder}")
+
+
 if __name__ == "__main__":
-    given = [Path(argument) for argument in sys.argv[1:]]
-    asyncio.run(main(given[0] if given else FOLDER, given[1] if len(given) > 1 else None))
+    main(*map(Path, sys.argv[1:3]))

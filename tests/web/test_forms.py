@@ -34,7 +34,9 @@ async def test_a_new_run_has_what_the_form_says(web: WebMesh) -> None:
         page = await opened.go("/runs?session=holidays")
         await page.get_by_role("button", name="New run").click()
         await expect(page.get_by_label("Goal")).to_be_focused()
-        await expect(page.get_by_role("form").or_(page.locator("form.panel")).get_by_label("Session")).to_have_value("holidays")
+        await expect(page.get_by_role("form").or_(page.locator("form.panel")).get_by_label("Session")).to_have_value(
+            "holidays"
+        )
         await page.get_by_label("Goal").fill("Fill in a form.")
         await page.get_by_label("Strategy").select_option("one role, which may delegate")
         await page.get_by_label("At most tokens").fill("5000")
@@ -46,6 +48,7 @@ async def test_a_new_run_has_what_the_form_says(web: WebMesh) -> None:
         run = await client.get(await until_run(page))
         assert (run.session_id, [task.role for task in run.tasks]) == ("holidays", ["filling"])
         body = (await submitted.value).post_data_json
+        assert body is not None
         assert body["budget"] == {"maxTokens": "5000", "maxCostMicroUsd": "250000"}
         assert body["timeout"] == "90s"
         await expect(page.locator("main .good").first).to_contain_text("completed")

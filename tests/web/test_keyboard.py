@@ -71,7 +71,9 @@ async def test_a_run_is_submitted_and_opened_by_keyboard(web: WebMesh) -> None:
 
 async def test_all_actions_of_a_run_work_by_keyboard(web: WebMesh) -> None:
     async with stepping(web, "keys") as steps, web.client() as client, web.logged_in(Kind.OPERATOR) as opened:
-        run = await client.submit("a trip", strategy="plan", plan=plan(step("one", "keys"), step("two", "keys", "one")), roles=["keys"])
+        run = await client.submit(
+            "a trip", strategy="plan", plan=plan(step("one", "keys"), step("two", "keys", "one")), roles=["keys"]
+        )
         await steps.until_begun("one")
         page = await opened.go(f"/runs/{run.run_id}")
         await expect(page.get_by_role("heading", level=1)).to_be_visible()
@@ -114,7 +116,12 @@ async def test_all_actions_of_a_run_work_by_keyboard(web: WebMesh) -> None:
 
 async def test_a_plan_is_edited_by_keyboard(web: WebMesh) -> None:
     async with stepping(web, "keys-plan") as steps, web.client() as client, web.logged_in(Kind.OPERATOR) as opened:
-        run = await client.submit("a trip", strategy="plan", plan=plan(step("one", "keys-plan"), step("two", "keys-plan", "one")), roles=["keys-plan"])
+        run = await client.submit(
+            "a trip",
+            strategy="plan",
+            plan=plan(step("one", "keys-plan"), step("two", "keys-plan", "one")),
+            roles=["keys-plan"],
+        )
         await steps.until_begun("one")
         page = await opened.go(f"/runs/{run.run_id}?tab=plan")
         await press(page, page.get_by_role("button", name="Edit the plan"))
@@ -182,13 +189,32 @@ async def test_a_chat_works_by_keyboard(web: WebMesh) -> None:
         await expect(page.get_by_role("button", name="Good answer")).to_have_attribute("aria-pressed", "true")
 
 
-PATHS: Final = ("/runs", "/runs/{run}", "/runs/{run}?tab=time", "/runs/{run}?tab=plan", "/runs/{run}?tab=events", "/inbox", "/chat", "/fleet?role=designer", "/tools", "/memory?part=long-term", "/prompts", "/learning", "/audit")
+PATHS: Final = (
+    "/runs",
+    "/runs/{run}",
+    "/runs/{run}?tab=time",
+    "/runs/{run}?tab=plan",
+    "/runs/{run}?tab=events",
+    "/inbox",
+    "/chat",
+    "/fleet?role=designer",
+    "/tools",
+    "/memory?part=long-term",
+    "/prompts",
+    "/learning",
+    "/audit",
+)
 
 
 @pytest.mark.parametrize(("width", "height"), [(640, 400), (320, 256)], ids=["200 %", "400 %"])
 async def test_a_page_that_is_zoomed_scrolls_in_one_direction(web: WebMesh, width: int, height: int) -> None:
     async with stepping(web, "zooming", "one", "two") as _, web.client() as client:
-        run = await client.submit("a trip", strategy="plan", plan=plan(step("one", "zooming"), step("two", "zooming", "one")), roles=["zooming"])
+        run = await client.submit(
+            "a trip",
+            strategy="plan",
+            plan=plan(step("one", "zooming"), step("two", "zooming", "one")),
+            roles=["zooming"],
+        )
         await run.result(timeout=30)
         async with web.logged_in(Kind.ADMIN, size=(width, height), device_scale_factor=1280 / width) as opened:
             for path in PATHS:

@@ -79,7 +79,9 @@ async def test_a_link_that_is_revoked_ends_the_open_page(web: WebMesh) -> None:
             await run.result(timeout=30)
             assert await page.get_by_role("list", name="Events").get_by_text("result").count() == 0
             await page.reload()
-            await expect(page.get_by_role("alert")).to_contain_text("this link has expired, was revoked, or never existed")
+            await expect(page.get_by_role("alert")).to_contain_text(
+                "this link has expired, was revoked, or never existed"
+            )
         finally:
             await context.close()
 

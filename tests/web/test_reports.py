@@ -83,7 +83,9 @@ async def test_events_and_states_of_a_newer_release_are_shown(web: WebMesh) -> N
         assert stream
 
 
-@pytest.mark.parametrize("path", ["/runs/%", "/runs/%E0%A4%A", "/runs/a%2Fb", "/runs/%00", "/chat/%25/%", "/inbox/%", "/fleet?role=%"])
+@pytest.mark.parametrize(
+    "path", ["/runs/%", "/runs/%E0%A4%A", "/runs/a%2Fb", "/runs/%00", "/chat/%25/%", "/inbox/%", "/fleet?role=%"]
+)
 async def test_an_address_that_is_not_encoded_well_says_so(web: WebMesh, path: str) -> None:
     async with web.logged_in(Kind.OPERATOR) as opened:
         page = await opened.go(path)
@@ -325,7 +327,9 @@ async def test_a_question_with_a_far_end_waits_in_peace(web: WebMesh) -> None:
             "runId": "r", "inputId": "q", "role": "far", "prompt": [{"text": "In a year?"}],
             "createTime": "2026-01-01T00:00:00Z", "expireTime": "2036-01-01T00:00:00Z",
         }  # fmt: skip
-        await page.route("**/*.OrchestratorService/ListQuestions", lambda route: route.fulfill(json={"questions": [question]}))
+        await page.route(
+            "**/*.OrchestratorService/ListQuestions", lambda route: route.fulfill(json={"questions": [question]})
+        )
         await opened.go("/inbox")
         await expect(page.get_by_role("article")).to_contain_text("In a year?")
         await expect(page.locator(".left")).to_contain_text(" d ")

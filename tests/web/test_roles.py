@@ -48,11 +48,20 @@ ACTIONS: Final = (
     Action("/runs/{run}?tab=plan", "Edit the plan", CHANGERS, ORCHESTRATOR, "EditPlan", {"runId": "{run}"}),
     Action("/runs/{run}", "", CHANGERS, ORCHESTRATOR, "ResumeRun", {"runId": "{run}"}),
     Action("/runs/{run}", "", CHANGERS, ORCHESTRATOR, "RateRun", {"runId": "{run}", "stars": 1}),
-    Action("/inbox?question={question}", "Answer", CHANGERS, ORCHESTRATOR, "Respond", {"runId": "{asking}", "inputId": "{question}"}),
+    Action(
+        "/inbox?question={question}",
+        "Answer",
+        CHANGERS,
+        ORCHESTRATOR,
+        "Respond",
+        {"runId": "{asking}", "inputId": "{question}"},
+    ),
     Action("/chat/guarding/s", "Send", CHANGERS, ORCHESTRATOR, "SubmitRun", {"goal": [{"text": "x"}], "roles": [ROLE]}),
     Action("/learning", "", CHANGERS, ORCHESTRATOR, "RevertLearnedVersion", {}),
     Action("/learning", "", CHANGERS, ORCHESTRATOR, "DecideLearnedVersion", {"version": "1", "approve": True}),
-    Action("/fleet", "Pin edge", (Kind.ADMIN,), REGISTRY, "PinEdges", {"edges": [{"upstream": "a", "downstream": "b"}]}),
+    Action(
+        "/fleet", "Pin edge", (Kind.ADMIN,), REGISTRY, "PinEdges", {"edges": [{"upstream": "a", "downstream": "b"}]}
+    ),
     Action("/fleet", "", (Kind.ADMIN,), REGISTRY, "UnpinEdges", {"edges": [{"upstream": "a", "downstream": "b"}]}),
     Action("/memory?part=long-term", "", CHANGERS, LONG_TERM, "RateEntry", {"entryId": "x"}),
     Action("/memory?part=long-term", "", (Kind.ADMIN,), LONG_TERM, "UpdateEntry", {"entryId": "x"}),
@@ -77,6 +86,7 @@ class Subjects:
 @pytest.fixture(scope="module")
 async def subjects(web: WebMesh) -> AsyncIterator[Subjects]:
     """A run that waits and a run that asks, for all tests of this module."""
+
     async def ask(task: TaskContext) -> str | Question:
         return Question("May I?")
 
@@ -84,7 +94,9 @@ async def subjects(web: WebMesh) -> AsyncIterator[Subjects]:
         steps = await stack.enter_async_context(stepping(web, ROLE))
         await stack.enter_async_context(serving(web, "guard-asking", ask))
         client = await stack.enter_async_context(web.client())
-        run = await client.submit("a trip", strategy="plan", plan=plan(step("one", ROLE), step("two", ROLE, "one")), roles=[ROLE])
+        run = await client.submit(
+            "a trip", strategy="plan", plan=plan(step("one", ROLE), step("two", ROLE, "one")), roles=[ROLE]
+        )
         asking = await client.submit("ask", roles=["guard-asking"])
         await steps.until_begun("one")
         async for view in asking.views():
@@ -120,7 +132,10 @@ async def test_the_server_refuses_an_action_sent_by_hand(web: WebMesh, subjects:
         page = await opened.go("/runs")
         for action in ACTIONS:
             if kind not in action.kinds:
-                body = {key: subjects.filled(value) if isinstance(value, str) else value for key, value in action.body.items()}
+                body = {
+                    key: subjects.filled(value) if isinstance(value, str) else value
+                    for key, value in action.body.items()
+                }
                 answer = await call(page, action.service, action.method, **body)
                 assert (answer["status"], answer["code"]) == (403, "permission_denied"), (action, answer)
                 assert reason(answer) == "PERMISSION_DENIED"

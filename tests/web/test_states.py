@@ -23,7 +23,17 @@ SCHEMES: Final = pytest.mark.parametrize(
     ("scheme", "size"), [("dark", WIDE), ("light", WIDE), ("light", PHONE)], ids=["dark", "light", "phone"]
 )
 SERVICES: Final = "**/archon.api.*/**"
-VIEWS: Final = ("/runs", "/inbox", "/chat", "/fleet", "/tools", "/memory?part=long-term", "/prompts", "/learning", "/audit")
+VIEWS: Final = (
+    "/runs",
+    "/inbox",
+    "/chat",
+    "/fleet",
+    "/tools",
+    "/memory?part=long-term",
+    "/prompts",
+    "/learning",
+    "/audit",
+)
 
 
 @asynccontextmanager
@@ -57,7 +67,9 @@ async def runs(web: WebMesh) -> AsyncIterator[Runs]:
         raise ValueError("the disk is full: " + "x" * 200)
 
     async def ask(task: TaskContext) -> str | Question:
-        return "Paid." if task.answers or task.inputs else Question("Pay?", is_approval=True, subject_json='{"euros": 12}')
+        return (
+            "Paid." if task.answers or task.inputs else Question("Pay?", is_approval=True, subject_json='{"euros": 12}')
+        )
 
     async with (
         stepping(web, "stating", "one") as steps,
@@ -123,7 +135,9 @@ async def test_no_empty_view_has_a_violation(web: WebMesh, scheme: str, size: tu
 
 
 @SCHEMES
-async def test_no_view_that_waits_or_fails_has_a_violation(web: WebMesh, runs: Runs, scheme: str, size: tuple[int, int]) -> None:
+async def test_no_view_that_waits_or_fails_has_a_violation(
+    web: WebMesh, runs: Runs, scheme: str, size: tuple[int, int]
+) -> None:
     held: list[Route] = []
 
     async def hold(route: Route) -> None:
