@@ -16,6 +16,7 @@ from playwright.async_api import Page, expect
 
 from archon import Question, TaskContext
 from archon.client import Client
+from archon.errors import InvalidArgument
 from archon.principal import Kind
 from archon.types import QuestionTerms
 from tests.web.agents import Handler, serving
@@ -84,7 +85,7 @@ class Day:
 
     async def fail(self, task: TaskContext) -> str:
         """Fails."""
-        raise OSError("row 4,812 of orders.csv: column `total` is 'n/a', a number was expected")
+        raise InvalidArgument("row 4,812 of orders.csv: column `total` is 'n/a', a number was expected")
 
     async def wait(self, task: TaskContext) -> str:
         """Works for as long as the pictures are drawn."""
