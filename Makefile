@@ -9,7 +9,7 @@ RUN := $(BIN)/python
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-polyglot web check-web conformance test-sdks conformance-sdks up down test test-slow test-search test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers bench-languages soak test-upgrade bench-viewers tools proxies scanners real-model interop test-interop check format lint types floors words sleeps public drift buf \
+.PHONY: help demo demo-polyglot web check-web conformance test-sdks conformance-sdks up down test test-slow test-search test-all test-failed test-unit test-integration test-e2e simulate failures chaos fuzz bench bench-postgres bench-agents bench-tracing bench-scale bench-peers bench-languages bench-page soak test-upgrade bench-viewers tools proxies scanners real-model interop test-interop check format lint types floors words sleeps public drift buf \
         buf-baseline locks gates mutants mutants-sdks protos chart lock sbom audit-dependencies prices hooks clean
 
 help: ## this list
@@ -138,6 +138,9 @@ bench-scale: $(VENV)/.dev ## whether runs cost more beside 100,000 ended runs, 5
 bench-peers: ROUNDS := 3
 bench-peers: $(VENV)/.dev ## the pipeline on AutoGen, LangGraph, DBOS, Restate and Temporal in the same rounds (installs them into a cache once; PEERS=Restate,Temporal)
 	@$(RUN) -m tests.bench.peers_compare --rounds $(ROUNDS) $(if $(PEERS),--peers $(PEERS))
+
+bench-page: $(VENV)/.dev ## the web page with a run of 2,000 tasks and one of 20,000 events in Chromium, beside a run of one task
+	@$(RUN) -m tests.bench.page --rounds $(ROUNDS)
 
 bench-languages: $(VENV)/.dev ## agents in Go, TypeScript and Java beside Python's: latency, runs/s, CPU per task, memory (builds them)
 	@$(RUN) -m tests.bench.languages --rounds $(ROUNDS)

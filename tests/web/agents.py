@@ -13,7 +13,7 @@ from archon.security import credentials, keys
 from archon_services.local_mesh import Home
 from tests.web.page_mesh import WebMesh
 
-Handler = Callable[[TaskContext], Awaitable[str]]
+Handler = Callable[[TaskContext], Awaitable[object]]
 
 
 @asynccontextmanager

@@ -25,6 +25,9 @@ PATIENCE: Final = 30_000.0
 
 WIDE: Final = (1280, 800)
 PHONE: Final = (360, 740)
+RULES: Final = "rules: [{trigger: plan, name: costly plans, cost_above: 5.0}]"
+"""A person is asked about plans whose estimate is above 5 US$."""
+
 _REFUSED: Final = "Failed to load resource"
 """How the console begins its note of a request that a server refused."""
 
@@ -92,12 +95,15 @@ class WebMesh:
 async def web_mesh(browser: Browser, **options: Any) -> AsyncIterator[WebMesh]:
     """A mesh with the built page during the block. `options` are those of LocalMesh."""
     await asyncio.to_thread(_built)
-    mesh = LocalMesh(**options)
-    await asyncio.to_thread(mesh.start)
-    try:
-        yield WebMesh(mesh, browser)
-    finally:
-        await asyncio.to_thread(mesh.close)
+    with tempfile.TemporaryDirectory() as folder:
+        rules = Path(folder) / "rules.yaml"
+        rules.write_text(RULES)
+        mesh = LocalMesh(**{"environment": {"orchestrator": {"ARCHON_RULES": str(rules)}}, **options})
+        await asyncio.to_thread(mesh.start)
+        try:
+            yield WebMesh(mesh, browser)
+        finally:
+            await asyncio.to_thread(mesh.close)
 
 
 def _built() -> None:

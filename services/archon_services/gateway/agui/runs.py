@@ -148,8 +148,8 @@ class AgentRuns:
         return run
 
     def _check_coverage(self, run: Run, named: Collection[str], newest: int) -> None:
-        """Raises InterruptsPending if an answer is missing to a question that was open with an answered one, the newest of
-        which was asked at the time `newest`, in milliseconds."""
+        """Raises InterruptsPending if an answer is missing to a question that was open with an answered one. The newest
+        of those was asked at the time `newest`, in milliseconds."""
         if not any(question.input_id in named for question in run.questions):
             return  # all were answered before
         left = [each.input_id for each in run.questions if each.input_id not in named and asked_at(each) <= newest]

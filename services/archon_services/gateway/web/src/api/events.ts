@@ -2,6 +2,7 @@
 import { fromJson, type JsonValue } from "@bufbuild/protobuf";
 import { RunEventSchema, type RunEvent } from "@api/archon/api/orchestrator/v1/run_pb.js";
 import { WatchResponseSchema, type WatchResponse } from "@api/archon/api/registry/v1/registry_service_pb.js";
+import { session } from "../shell/session.svelte.js";
 
 export interface Watcher<T> {
   /** Is called with each event, in order. */
@@ -48,13 +49,17 @@ function watch<T>(path: string, decode: (json: JsonValue) => T, watcher: Watcher
   };
   const here = (): string => (last === "" ? path : `${path.split("?")[0]}?after=${last}`);
   const refused = async (): Promise<void> => {
-    const status = await statusOf(here());
+    const status = session.expired ? 401 : await statusOf(here());
     if (closed) return;
     if (status === 200) open();
     else if (status === 204) end();
-    else if (status >= 400 && status < 500 && status !== 429) {
+    else if (status === 401 && session.value !== null) {
+      session.ended();
+      delay = RETRY_MS;
+      again(); // and asks nothing until the reader has logged in again
+    } else if (status >= 400 && status < 500 && status !== 429) {
       close();
-      watcher.failure?.(status === 401 ? "This browser is not logged in any more." : `The gateway refuses the events (${status}).`);
+      watcher.failure?.(`The gateway refuses the events (${status}).`);
     } else again();
   };
   const again = (): void => {

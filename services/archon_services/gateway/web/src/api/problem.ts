@@ -6,13 +6,11 @@ export interface Problem {
   readonly message: string;
   /** The code of the error, such as `NOT_FOUND`. */
   readonly code: string;
-  /** Whether the session has ended: the reader has to log in again. */
-  readonly loggedOut: boolean;
 }
 
 /** Returns the problem behind anything that a call threw. */
 export function problemOf(thrown: unknown): Problem {
   const error = ConnectError.from(thrown);
   const code = Code[error.code].replace(/([a-z])([A-Z])/g, "$1_$2").toUpperCase();
-  return { message: error.rawMessage, code, loggedOut: error.code === Code.Unauthenticated };
+  return { message: error.rawMessage, code };
 }

@@ -8,6 +8,11 @@ export function time(value: Timestamp | undefined): number | undefined {
   return value === undefined ? undefined : timestampMs(value);
 }
 
+/** The date and time of this reader, with the zone: an hour of autumn comes twice. */
+export function localTime(ms: number): string {
+  return new Date(ms).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "long" });
+}
+
 /** `850 ms`, `3.2 s`, `4 min 10 s`, `3 h 5 min`, `2 d 4 h`. */
 export function duration(ms: number): string {
   if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;

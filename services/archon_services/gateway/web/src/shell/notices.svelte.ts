@@ -1,6 +1,5 @@
 /** Notices of what was done or failed, at the edge of the page and to screen readers. */
 import { problemOf } from "../api/problem.js";
-import { session } from "./session.svelte.js";
 
 export interface Notice {
   readonly id: number;
@@ -32,9 +31,7 @@ class Notices {
       if (done !== "") this.add("done", done);
       return result;
     } catch (thrown) {
-      const problem = problemOf(thrown);
-      if (problem.loggedOut) session.loggedOut = true;
-      this.add("problem", problem.message);
+      this.add("problem", problemOf(thrown).message);
       return undefined;
     }
   }

@@ -13,7 +13,9 @@ class Router {
   go(to: string, { replace = false } = {}): void {
     if (replace) history.replaceState(null, "", to);
     else history.pushState(null, "", to);
+    const before = this.path;
     this.#read();
+    if (!replace && this.path !== before) this.#begin();
   }
 
   /** Sets or, with an empty text, removes values of the query without a new entry in the history. */
@@ -21,6 +23,12 @@ class Router {
     const pairs = Object.entries({ ...Object.fromEntries(this.query), ...values }).filter(([, value]) => value !== "");
     const text = pairs.map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`).join("&");
     this.go(this.path + (text === "" ? "" : `?${text}`), { replace: true });
+  }
+
+  /** Another view begins at its top, and so does the focus. */
+  #begin(): void {
+    window.scrollTo({ top: 0 });
+    document.getElementById("content")?.focus({ preventScroll: true });
   }
 
   #read(): void {

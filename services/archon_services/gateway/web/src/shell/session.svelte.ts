@@ -1,4 +1,5 @@
 /** Who is logged in, and which RPCs the policy of the mesh lets them call. */
+import { clock } from "./clock.svelte.js";
 
 export interface Session {
   readonly identity: string;
@@ -9,18 +10,57 @@ export interface Session {
   readonly rpcs: ReadonlySet<string>;
 }
 
+type Answer = Omit<Session, "rpcs"> & { readonly rpcs: readonly string[] };
+
+const RETRY_MS = 2_000;
+
 class CurrentSession {
   value = $state<Session | null>(null);
+  /** Whether this browser is not logged in, and the page has nothing to show. */
   loggedOut = $state(false);
+  /** Whether the session has ended while the page is shown: the page stays with all that was typed, and calls nothing. */
+  expired = $state(false);
+  /** Why the session could not be read; it is tried again. */
+  problem = $state("");
 
+  constructor() {
+    const wake = (): void => {
+      if (this.expired && !document.hidden) void this.load();
+    };
+    document.addEventListener("visibilitychange", wake);
+    window.addEventListener("focus", wake);
+  }
+
+  /** Reads the session, again and again while the gateway does not answer. */
   async load(): Promise<void> {
-    const response = await fetch("/session");
-    if (!response.ok) {
-      this.loggedOut = true;
+    let response: Response | undefined;
+    try {
+      response = await fetch("/session");
+      clock.follow(response.headers.get("date"));
+    } catch {
+      // The gateway starts, or the network is away.
+    }
+    if (response?.status === 401) this.ended();
+    else if (response?.ok) this.#begin((await response.json()) as Answer);
+    else {
+      this.problem = response === undefined ? "The gateway does not answer." : `The gateway does not serve this page now (${response.status}).`;
+      setTimeout(() => void this.load(), RETRY_MS);
+    }
+  }
+
+  /** Notes that a call was refused because nobody is logged in. */
+  ended(): void {
+    if (this.value === null) this.loggedOut = true;
+    else this.expired = true;
+  }
+
+  #begin(answer: Answer): void {
+    const before = this.value;
+    if (before !== null && (before.identity !== answer.identity || before.tenant !== answer.tenant || before.kind !== answer.kind)) {
+      window.location.reload(); // the page of another person
       return;
     }
-    const answer = (await response.json()) as { identity: string; tenant: string; kind: string; rpcs: string[] };
-    this.value = { ...answer, rpcs: new Set(answer.rpcs) };
+    [this.value, this.loggedOut, this.expired, this.problem] = [{ ...answer, rpcs: new Set(answer.rpcs) }, false, false, ""];
   }
 
   /** Whether the caller may call an RPC: `may("orchestrator", "CancelRun")`. Actions that are refused are not shown. */

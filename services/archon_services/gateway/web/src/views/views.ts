@@ -43,10 +43,19 @@ export function match(path: string): Match | undefined {
     const fits = wanted.every((segment, index) => {
       const value = given[index] ?? "";
       if (!segment.startsWith(":")) return segment === value;
-      values[segment.slice(1)] = decodeURIComponent(value);
+      values[segment.slice(1)] = decoded(value);
       return true;
     });
     if (fits) return { view, values };
   }
   return undefined;
+}
+
+/** Returns a segment of a path as it was before it was encoded: as it is, if it is not encoded correctly. */
+function decoded(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
 }

@@ -1,5 +1,6 @@
 /** The goal of a message in a chat: what was said before, for roles that do not remember it, the message, and its files. */
 import type { Part } from "@api/archon/api/common/v1/common_pb.js";
+import { newId } from "../../api/ids.js";
 import { textOf } from "../../parts/format.js";
 
 const HISTORY_KEY = "dev.archon.chat";
@@ -62,8 +63,7 @@ const SESSION = /^chat-([a-z][a-z0-9-]*)-[0-9a-f]{32}$/;
 
 /** Returns the id of a new session with a role. */
 export function newSession(role: string): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return `chat-${role}-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+  return `chat-${role}-${newId()}`;
 }
 
 /** Returns the role of a session of a chat; undefined for any other session. */

@@ -12,6 +12,8 @@ const FRAME_MS = 100;
 const READ_MS = 1_000;
 const LARGE_READ_MS = 5_000;
 const LARGE_TASKS = 200;
+/** How long events may be behind the run after a sleep. */
+const LATE_MS = 3_000;
 
 /** Where a run is read from. */
 export interface Source {
@@ -48,6 +50,8 @@ export class LiveRun {
   failure = $state("");
   #frame: ReturnType<typeof setTimeout> | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #late: ReturnType<typeof setTimeout> | undefined;
+  #stop: () => void = () => undefined;
   #lastRead = 0;
   #seenSeq = 0;
   #stopped = false;
@@ -56,7 +60,27 @@ export class LiveRun {
 
   /** Watches until the returned function is called. */
   start(): () => void {
-    const stop = watchEvents(this.source.events, {
+    this.#watch();
+    void this.read();
+    const wake = (): void => {
+      if (!document.hidden) void this.#wake();
+    };
+    document.addEventListener("visibilitychange", wake);
+    window.addEventListener("online", wake);
+    return () => {
+      this.#stopped = true;
+      document.removeEventListener("visibilitychange", wake);
+      window.removeEventListener("online", wake);
+      this.#stop();
+      clearTimeout(this.#frame);
+      clearTimeout(this.#timer);
+      clearTimeout(this.#late);
+    };
+  }
+
+  #watch(): void {
+    const after = this.view.lastSeq > 0 ? `?after=${this.view.lastSeq}` : "";
+    this.#stop = watchEvents(this.source.events + after, {
       event: (proto) => this.#apply(proto),
       connected: (yes) => (this.connected = yes),
       end: () => {
@@ -65,13 +89,17 @@ export class LiveRun {
       },
       failure: (message) => (this.failure = message),
     });
-    void this.read();
-    return () => {
-      this.#stopped = true;
-      stop();
-      clearTimeout(this.#frame);
-      clearTimeout(this.#timer);
-    };
+  }
+
+  /** After a sleep of the machine a connection can be dead that looks alive: if the run is ahead of the events, another begins. */
+  async #wake(): Promise<void> {
+    await this.read();
+    clearTimeout(this.#late);
+    this.#late = setTimeout(() => {
+      if (this.#stopped || this.failure !== "" || Number(this.run?.lastSeq ?? 0n) <= this.view.lastSeq) return;
+      this.#stop();
+      this.#watch();
+    }, LATE_MS);
   }
 
   /** Reads the run as the orchestrator has it now. */

@@ -25,20 +25,28 @@ test("what depended on a removed step depends on its dependencies", () => {
   const drafts = draftsOf(PLAN);
   const [, second] = drafts;
   if (second === undefined) throw new Error("the plan has three steps");
-  expect(without(drafts, second).map(({ id, dependencies }) => [id, dependencies])).toEqual([["a", []], ["c", ["a"]]]);
+  expect(without(drafts, second).map(({ id, dependencies }) => [id, dependencies])).toEqual([["a", []], ["c", [0]]]);
 });
 
 test("steps that wait for each other, have one name or no description are faults", () => {
   const drafts = draftsOf(PLAN);
   expect(faultsOf(drafts)).toEqual([]);
-  expect(faultsOf(drafts.map((draft) => (draft.id === "b" ? { ...draft, dependencies: ["c"] } : draft)))).toEqual(["These steps wait for each other: b, c."]);
+  expect(faultsOf(drafts.map((draft) => (draft.id === "b" ? { ...draft, dependencies: [2] } : draft)))).toEqual(["These steps wait for each other: b, c."]);
   expect(faultsOf([...drafts, { ...newDraft(drafts, []), id: "a" }])).toEqual(["Two steps are named a.", "A step has no description."]);
   expect(faultsOf([])).toHaveLength(1);
 });
 
 test("a new step has a name and a key of its own", () => {
   const drafts = draftsOf(PLAN);
-  const added = newDraft([...drafts, { ...newDraft(drafts, []), key: 7 }], ["c"]);
-  expect([added.id, added.key, added.dependencies]).toEqual(["step-5", 8, ["c"]]);
-  expect(planText([{ ...added, description: "d" }])).toBe("step-5 (any role) after c\n    d");
+  const added = newDraft([...drafts, { ...newDraft(drafts, []), key: 7 }], [2]);
+  expect([added.id, added.key, added.dependencies]).toEqual(["step-5", 8, [2]]);
+  expect(planText([...drafts, { ...added, description: "d" }])).toMatch(/step-5 \(any role\) after c\n {4}d$/);
+});
+
+test("a step that is renamed keeps what depends on it, also if it has the name of another for a moment", () => {
+  const drafts = draftsOf(PLAN);
+  const named = (id: string) => drafts.map((draft) => (draft.key === 1 ? { ...draft, id } : draft));
+  expect(faultsOf(named("a"))).toEqual(["Two steps are named a."]);
+  const { subtasks } = JSON.parse(planJson("g", named("ab"))) as { subtasks: { id: string; dependencies: string[] }[] };
+  expect(subtasks.map(({ id, dependencies }) => [id, dependencies])).toEqual([["a", []], ["ab", ["a"]], ["c", ["ab"]]]);
 });

@@ -4,12 +4,13 @@ import type { Plan, PlanStep } from "@api/archon/api/common/v1/plan_pb.js";
 import { isObject, parsed, type Json, type JsonObject } from "../../parts/form/json.js";
 
 export interface StepDraft {
-  /** Number of the draft, which its id may change without. */
+  /** Number of the draft, by which others depend on it: its id can change, also to one that another has for a moment. */
   readonly key: number;
   id: string;
   role: string;
   description: string;
-  dependencies: string[];
+  /** Keys of the drafts that end before it begins. */
+  dependencies: number[];
   /** Whether the step has begun: it stays as it is. */
   readonly fixed: boolean;
   /** All fields of the step, as planners write them. */
@@ -19,13 +20,14 @@ export interface StepDraft {
 const WAITING = [TaskState.UNSPECIFIED, TaskState.SUBMITTED];
 
 export function draftsOf(plan: Plan): StepDraft[] {
+  const keys = new Map(plan.steps.map((step, key) => [step.stepId, key]));
   return plan.steps.map((step, key) => ({
-    key, id: step.stepId, role: step.role, description: step.description, dependencies: [...step.dependencies], fixed: !WAITING.includes(step.state), whole: stepJson(step),
+    key, id: step.stepId, role: step.role, description: step.description, dependencies: step.dependencies.flatMap((id) => keys.get(id) ?? []), fixed: !WAITING.includes(step.state), whole: stepJson(step),
   }));
 }
 
-/** Returns a new step, after those that are named. */
-export function newDraft(drafts: readonly StepDraft[], dependencies: readonly string[]): StepDraft {
+/** Returns a new step, after those with these keys. */
+export function newDraft(drafts: readonly StepDraft[], dependencies: readonly number[]): StepDraft {
   const ids = new Set(drafts.map((draft) => draft.id));
   let number = drafts.length + 1;
   while (ids.has(`step-${number}`)) number++;
@@ -36,7 +38,7 @@ export function newDraft(drafts: readonly StepDraft[], dependencies: readonly st
 export function without(drafts: readonly StepDraft[], gone: StepDraft): StepDraft[] {
   return drafts
     .filter((draft) => draft !== gone)
-    .map((draft) => (draft.dependencies.includes(gone.id) ? { ...draft, dependencies: [...new Set(draft.dependencies.flatMap((id) => (id === gone.id ? gone.dependencies : [id])))] } : draft));
+    .map((draft) => (draft.dependencies.includes(gone.key) ? { ...draft, dependencies: [...new Set(draft.dependencies.flatMap((key) => (key === gone.key ? gone.dependencies : [key])))] } : draft));
 }
 
 /** Returns what is wrong with a plan, in sentences; none if nothing is. */
@@ -47,27 +49,32 @@ export function faultsOf(drafts: readonly StepDraft[]): readonly string[] {
   for (const id of new Set(ids.filter((each, index) => ids.indexOf(each) !== index))) faults.push(`Two steps are named ${id}.`);
   if (ids.some((id) => id.trim() === "")) faults.push("A step has no name.");
   if (drafts.some((draft) => !draft.fixed && draft.description.trim() === "")) faults.push("A step has no description.");
-  const waiting = new Map(drafts.map((draft) => [draft.id, draft.dependencies.filter((id) => ids.includes(id))]));
+  const waiting = new Map(drafts.map((draft) => [draft.key, draft]));
   for (let changed = true; changed; ) {
     changed = false;
-    for (const [id, upstream] of waiting) {
-      if (upstream.some((other) => waiting.has(other))) continue;
-      waiting.delete(id);
+    for (const [key, { dependencies }] of waiting) {
+      if (dependencies.some((other) => waiting.has(other))) continue;
+      waiting.delete(key);
       changed = true;
     }
   }
-  if (waiting.size > 0) faults.push(`These steps wait for each other: ${[...waiting.keys()].join(", ")}.`);
+  if (waiting.size > 0) faults.push(`These steps wait for each other: ${[...waiting.values()].map((draft) => draft.id).join(", ")}.`);
   return faults;
 }
 
 /** Returns the plan as the JSON of planners. */
 export function planJson(goal: string, drafts: readonly StepDraft[]): string {
-  return JSON.stringify({ goal, subtasks: drafts.map((draft) => ({ ...draft.whole, id: draft.id, role: draft.role, description: draft.description, dependencies: draft.dependencies })) });
+  return JSON.stringify({ goal, subtasks: drafts.map((draft) => ({ ...draft.whole, id: draft.id, role: draft.role, description: draft.description, dependencies: upstreamOf(draft, drafts) })) });
 }
 
 /** Returns a plan as text, line by line, for differences. */
 export function planText(drafts: readonly StepDraft[]): string {
-  return drafts.map((draft) => `${draft.id} (${draft.role || "any role"})${draft.dependencies.length > 0 ? ` after ${draft.dependencies.join(", ")}` : ""}\n    ${draft.description}`).join("\n");
+  return drafts.map((draft) => `${draft.id} (${draft.role || "any role"})${draft.dependencies.length > 0 ? ` after ${upstreamOf(draft, drafts).join(", ")}` : ""}\n    ${draft.description}`).join("\n");
+}
+
+/** Returns the names of the steps that end before one begins. */
+function upstreamOf(draft: StepDraft, drafts: readonly StepDraft[]): string[] {
+  return draft.dependencies.flatMap((key) => drafts.find((other) => other.key === key)?.id ?? []);
 }
 
 function stepJson(step: PlanStep): JsonObject {

@@ -1,0 +1,6 @@
+/** Ids that this browser makes. */
+
+/** Returns an id of 128 random bits. `crypto.randomUUID` is missing on pages without https. */
+export function newId(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
