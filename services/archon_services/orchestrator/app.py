@@ -11,7 +11,11 @@ from pathlib import Path
 
 from archon.api.agent.v1 import agent_service_pb2_grpc, attach_service_pb2_grpc
 from archon.api.audit.v1 import audit_service_pb2_grpc
-from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, schedule_service_pb2_grpc
+from archon.api.orchestrator.v1 import (
+    hook_service_pb2_grpc,
+    orchestrator_service_pb2_grpc,
+    schedule_service_pb2_grpc,
+)
 from archon.api.tool.v1 import tool_service_pb2_grpc
 from archon.history import AuditKey
 from archon.security.authenticator import Authenticator, own_authenticator
@@ -23,6 +27,9 @@ from archon_services.common.startup import when_available
 from archon_services.orchestrator import gauges
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.api.rules import load_mesh_rules
+from archon_services.orchestrator.api.hook_deliveries import HookDeliveries
+from archon_services.orchestrator.api.hook_servicer import HOOK_SERVICE, HookServicer
+from archon_services.orchestrator.api.hooks import HookCommands
 from archon_services.orchestrator.api.schedule_servicer import SCHEDULE_SERVICE, ScheduleServicer
 from archon_services.orchestrator.api.scheduled_runs import ScheduledRuns
 from archon_services.orchestrator.api.schedules import ScheduleCommands
@@ -54,6 +61,7 @@ from archon_services.orchestrator.runs.clock.run_ids import RunIds
 from archon_services.orchestrator.runs.limits import RunLimits
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.runs.states.load import load_events
+from archon_services.orchestrator.hooks import DeliveryLog, HookStore, SecretSealer
 from archon_services.orchestrator.schedules import ScheduleFiring, ScheduleStore
 from archon_services.orchestrator.sessions import SessionPool
 from archon_services.orchestrator.sessions.heartbeat import Limits
@@ -157,7 +165,8 @@ async def orchestrator_app(
         stack.push_async_callback(calls.close)
         callers = own_authenticator() if callers is None else callers
         firing, schedules = _schedules(runs, journal, clock, commands, callers)
-        services = [service, schedules, audit, *_attach(relay, calls)]
+        deliveries, hooks = _hooks(settings, runs, journal, clock, commands, callers)
+        services = [service, schedules, hooks, audit, *_attach(relay, calls)]
         server = GrpcServer(services, host=settings.host, port=settings.port, authenticator=callers)
         stack.push_async_callback(server.stop)
         stack.push_async_callback(relay.close)
@@ -179,6 +188,7 @@ async def orchestrator_app(
         stack.push_async_callback(runs.stop)  # before the server stops: it answers the callers that wait
         stack.push_async_callback(ownership.stop)
         stack.push_async_callback(firing.close)
+        stack.push_async_callback(deliveries.close)
         if claimed := await ownership.start():
             _log.info("took over %d runs of earlier processes", claimed)
         for earlier in died:
@@ -189,6 +199,7 @@ async def orchestrator_app(
             await counts.start()
         linker.start()
         firing.start()
+        deliveries.start()
         address = await server.start()
         ownership.address = relay.address = settings.advertised(address)
         try:
@@ -206,6 +217,22 @@ def _schedules(
     audit = AuditRecord(journal, lambda: runs.owner, clock.now, runs.on_audit)
     add = schedule_service_pb2_grpc.add_ScheduleServiceServicer_to_server
     return firing, Service(SCHEDULE_SERVICE, add, ScheduleServicer(ScheduleCommands(store, audit)))
+
+
+def _hooks(
+    settings: OrchestratorSettings,
+    runs: Runs,
+    journal: Journal,
+    clock: JournalClock,
+    commands: Commands,
+    callers: Authenticator,
+) -> tuple[DeliveryLog, Service]:
+    store, secrets = HookStore(journal, clock.now), SecretSealer(Path(settings.hook_key))
+    log = DeliveryLog(store)
+    audit = AuditRecord(journal, lambda: runs.owner, clock.now, runs.on_audit)
+    taken = HookDeliveries(store, secrets, log, commands, callers, clock.monotonic)
+    add = hook_service_pb2_grpc.add_HookServiceServicer_to_server
+    return log, Service(HOOK_SERVICE, add, HookServicer(HookCommands(store, secrets, audit), taken))
 
 
 def _attach(relay: AttachRelay, calls: RelayedCalls) -> list[Service]:

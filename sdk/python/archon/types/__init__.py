@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from archon.types.run_rating import RunRating
     from archon.types.run_record import RunRecord
     from archon.types.run_task import RunTask
+    from archon.types.hook import Hook, HookDelivery
     from archon.types.schedule import Schedule, ScheduleFire
     from archon.types.task_ref import TaskRef
     from archon.types.task_state import TaskState
@@ -87,6 +88,8 @@ __all__ = [
     "RunRating",
     "RunRecord",
     "RunTask",
+    "Hook",
+    "HookDelivery",
     "Schedule",
     "ScheduleFire",
     "StatusUpdate",
@@ -137,6 +140,8 @@ _MODULES: Final = {
     "RunRating": "archon.types.run_rating",
     "RunRecord": "archon.types.run_record",
     "RunTask": "archon.types.run_task",
+    "Hook": "archon.types.hook",
+    "HookDelivery": "archon.types.hook",
     "Schedule": "archon.types.schedule",
     "ScheduleFire": "archon.types.schedule",
     "StatusUpdate": "archon.types.message_content",

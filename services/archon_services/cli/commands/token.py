@@ -17,7 +17,7 @@ from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import JsonOption
 from archon_services.cli.render.output import print_json, print_table
-from archon_services.gateway.identity.sealing import Sealer
+from archon_services.common.sealing import Sealer
 from archon_services.local_mesh import live_state
 from archon_services.local_mesh.audit_keys import prepare_audit_key
 from archon_services.local_mesh.browser_login import once

@@ -11,7 +11,7 @@ from archon.errors import TokenMissing
 from archon.security.authenticator import Authenticator, Caller
 from archon.security.credentials import IDENTITY_KEY, TENANT_KEY, TOKEN_ONLY_KEY
 from archon_services.gateway.identity.sessions import Sessions
-from archon_services.gateway.limits.rates import Rates
+from archon_services.common.rates import Rates
 from archon_services.gateway.limits.streams import Streams
 
 _AUTHORIZATION: Final = "authorization"
