@@ -21,7 +21,11 @@ class Rates:
     errors whose requests they are."""
 
     def __init__(
-        self, rate: float, *, now: Callable[[], float] = time.monotonic, subject: str = "requests a second of one identity"
+        self,
+        rate: float,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        subject: str = "requests a second of one identity",
     ) -> None:
         self._rate, self._now, self._subject = rate, now, subject
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
@@ -38,6 +42,4 @@ class Rates:
         if len(self._buckets) > MAX_BUCKETS:
             self._buckets.popitem(last=False)
         if not admitted:
-            raise TooManyRequests(
-                f"more than {rate:g} {self._subject}", retry_delay=(1.0 - left) / rate
-            )
+            raise TooManyRequests(f"more than {rate:g} {self._subject}", retry_delay=(1.0 - left) / rate)

@@ -155,9 +155,7 @@ class HookDeliveries:
         number = pb.DeliveryState.ValueType(int(state))
         return pb.DeliverResponse(state=number, run_id=run_id, delivery_id=content.delivery_id)
 
-    def _note(
-        self, hook: Hook, content: Content, state: DeliveryState, run_id: str = "", failure: bytes = b""
-    ) -> None:
+    def _note(self, hook: Hook, content: Content, state: DeliveryState, run_id: str = "", failure: bytes = b"") -> None:
         key, now = _key(hook, content), self._store.now()
         delivery = Delivery(key, content.delivery_id, state, now, content.event, run_id, failure=failure)
         self._deliveries.note(hook, delivery)

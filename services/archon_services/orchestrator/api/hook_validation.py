@@ -73,7 +73,9 @@ def _violations(request: pb.CreateHookRequest) -> Iterator[FieldViolation]:
     if len(request.request_id) > MAX_REQUEST_ID:
         yield FieldViolation("request_id", f"longer than {MAX_REQUEST_ID} characters")
     if not NAME.fullmatch(hook.name):
-        yield FieldViolation("hook.name", "expected up to 100 letters, digits, `.`, `-` and `_`, a letter or digit first")
+        yield FieldViolation(
+            "hook.name", "expected up to 100 letters, digits, `.`, `-` and `_`, a letter or digit first"
+        )
     if hook.scheme not in pb.HookScheme.values():
         yield FieldViolation("hook.scheme", "is no scheme of this orchestrator")
     if len(hook.note) > MAX_NOTE:

@@ -92,7 +92,9 @@ def _form(text: str) -> dict[str, Any]:
         fields[name] = value
     if "payload" in fields:  # GitHub and Slack put a JSON object into one field
         document = _json(fields["payload"])
-        return document if set(fields) == {"payload"} and isinstance(document, dict) else {**fields, "payload": document}
+        return (
+            document if set(fields) == {"payload"} and isinstance(document, dict) else {**fields, "payload": document}
+        )
     return fields
 
 

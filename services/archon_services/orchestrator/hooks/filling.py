@@ -5,7 +5,6 @@ Values of a delivery are data: a template within them is plain text.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -13,6 +12,7 @@ from typing import Any, Final
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.errors import InvalidArgument
+from archon.threads import on_thread
 from archon.wire import JSON_TYPE
 from archon_mesh.workflows.sandbox import Template, one_expansion, template
 
@@ -42,12 +42,19 @@ async def filled_run(run: pb.SubmitRunRequest, values: Mapping[str, Any], *, att
     filled.CopyFrom(run)
     found: list[Template] = []
     _each(filled, lambda text: _noted(found, text), lambda text: _noted(found, text))
-    if all(each.is_plain for each in found):
-        _fill(filled, values)
-    else:
-        await asyncio.to_thread(_fill, filled, values)
+    try:
+        if all(each.is_plain for each in found):
+            _fill(filled, values)
+        else:
+            _, error = await on_thread(lambda: _fill(filled, values), "templates of a hook")
+            if error is not None:
+                raise error
+    except InvalidArgument as error:
+        raise InvalidArgument(f"the templates of the hook cannot be filled: {error.message}") from None
     if attach_body:
-        filled.goal.append(common_pb2.Part(data_json=json.dumps(values["body"], ensure_ascii=False), media_type=JSON_TYPE))
+        filled.goal.append(
+            common_pb2.Part(data_json=json.dumps(values["body"], ensure_ascii=False), media_type=JSON_TYPE)
+        )
     return filled
 
 
@@ -69,8 +76,9 @@ def _each(run: pb.SubmitRunRequest, text: Callable[[str], str], argument: Callab
     """Replaces each template of a run by the result of `text`, and those in arguments of a workflow by the result of
     `argument`."""
     run.session_id = text(run.session_id) if run.session_id else ""
+    has_workflow = any(part.media_type == MEDIA_TYPE for part in run.goal)
     for part in run.goal:
-        if part.WhichOneof("content") == "text":
+        if part.WhichOneof("content") == "text" and not has_workflow:  # its text is the workflow's description
             part.text = text(part.text)
         elif part.media_type == MEDIA_TYPE:
             document = _workflow(part.data_json)

@@ -20,6 +20,7 @@ PER_MINUTE: Final = 600
 REPLAY_WINDOW: Final = 86_400.0
 """Seconds for which the same body is the same delivery, if the sender signs no id and the hook names no time."""
 
+
 class Scheme(IntEnum):
     """How a sender signs, with the numbers of the contract."""
 
