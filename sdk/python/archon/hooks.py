@@ -54,11 +54,11 @@ class Hooks:
         submits `goal`, whose texts are templates that read `body`, `event`, `delivery` and `hook`, with the options
         `run` of `Client.submit` and with the rights that the caller has then.
 
-        `scheme` says how the sender signs: `standard`, `github`, `stripe` or `slack`; the last two give the `secret`. With
-        `attach_body` the body is a part of the goal. `events` are those that submit runs, by default all. Each
-        orchestrator takes `max_per_minute` deliveries, 600 if it is 0. `replay_window`: seconds for which the same body
-        of GitHub, which signs no id, is the same delivery, by default a day. `note` is for people. An empty `request_id`
-        is replaced by a new one: gRPC's retries of one call create one.
+        `scheme` says how the sender signs: `standard`, `github`, `stripe` or `slack`; the last two give the `secret`.
+        With `attach_body` the body is a part of the goal. `events` are the events that submit runs, by default all.
+        Each orchestrator takes `max_per_minute` deliveries, 600 if it is 0. `replay_window`: seconds for which the same
+        body of GitHub, which signs no id, is the same delivery, by default a day. `note` is for people. An empty
+        `request_id` is replaced by a new one: gRPC's retries of one call create one.
 
         Raises InvalidArgument, AlreadyExists if the name is taken, ResourceExhausted if there are too many,
         FailedPrecondition if the orchestrator cannot seal secrets."""
@@ -130,8 +130,8 @@ class Hooks:
                 return
 
     async def sign(self, name: str, body: bytes, *, event: str = "") -> tuple[str, dict[str, str]]:
-        """Signs a test delivery as its sender would. Returns the path and the headers of a POST with this body, which is
-        valid for 5 min. `event` is the one of GitHub. Raises UnknownHook, MessageTooLarge."""
+        """Signs a test delivery as its sender would. Returns the path and the headers of a POST with this body, which
+        is valid for 5 min. `event` is the one of GitHub. Raises UnknownHook, MessageTooLarge."""
         request = pb.SignDeliveryRequest(name=name, body=body, event=event)
         response = await self._stub.SignDelivery(request, timeout=CALL_TIMEOUT)
         return response.path, {header.name: header.value for header in response.headers}

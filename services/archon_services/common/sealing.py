@@ -1,4 +1,5 @@
-"""Seals texts that are kept elsewhere, such as in a browser or a journal: encrypted and signed, with an age (Fernet)."""
+"""Seals texts that are kept elsewhere, such as in a browser or a journal: encrypted and signed, with an age
+(Fernet)."""
 
 from __future__ import annotations
 

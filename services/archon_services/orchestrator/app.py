@@ -26,10 +26,10 @@ from archon_services.common.quotas import load_quotas
 from archon_services.common.startup import when_available
 from archon_services.orchestrator import gauges
 from archon_services.orchestrator.api.commands import Commands
-from archon_services.orchestrator.api.rules import load_mesh_rules
 from archon_services.orchestrator.api.hook_deliveries import HookDeliveries
 from archon_services.orchestrator.api.hook_servicer import HOOK_SERVICE, HookServicer
 from archon_services.orchestrator.api.hooks import HookCommands
+from archon_services.orchestrator.api.rules import load_mesh_rules
 from archon_services.orchestrator.api.schedule_servicer import SCHEDULE_SERVICE, ScheduleServicer
 from archon_services.orchestrator.api.scheduled_runs import ScheduledRuns
 from archon_services.orchestrator.api.schedules import ScheduleCommands
@@ -47,6 +47,7 @@ from archon_services.orchestrator.attach import (
 from archon_services.orchestrator.audit import AuditLinker, AuditRecord
 from archon_services.orchestrator.channels import Notifier, notices_of
 from archon_services.orchestrator.channels.create import create_channels
+from archon_services.orchestrator.hooks import DeliveryLog, HookStore, SecretSealer
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.journal.choose import open_journal
 from archon_services.orchestrator.learning.learner import Learner
@@ -61,7 +62,6 @@ from archon_services.orchestrator.runs.clock.run_ids import RunIds
 from archon_services.orchestrator.runs.limits import RunLimits
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.runs.states.load import load_events
-from archon_services.orchestrator.hooks import DeliveryLog, HookStore, SecretSealer
 from archon_services.orchestrator.schedules import ScheduleFiring, ScheduleStore
 from archon_services.orchestrator.sessions import SessionPool
 from archon_services.orchestrator.sessions.heartbeat import Limits

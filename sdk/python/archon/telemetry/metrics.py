@@ -285,8 +285,8 @@ HOOK_DELIVERIES: Final = Metric(
     "archon.hook.deliveries",
     Kind.COUNTER,
     "{delivery}",
-    "Deliveries to hooks, by their state: accepted, repeated, ignored, challenged, refused, or unverified if the hook is "
-    "unknown or the signature does not match",
+    "Deliveries to hooks, by their state: accepted, repeated, ignored, challenged, refused, or unverified if the hook "
+    "is unknown or the signature does not match",
     (STATE,),
 )
 QUOTA_USE: Final = Metric(

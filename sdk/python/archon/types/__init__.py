@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from archon.types.edge import Edge
     from archon.types.failure import Failure
     from archon.types.forked_task import ForkDecision, ForkedTask, ForkPreview
+    from archon.types.hook import Hook, HookDelivery
     from archon.types.instance_metrics import InstanceMetrics
     from archon.types.learned_version import LearnedVersion, LearnedWeight
     from archon.types.memory_ref import MemoryRef
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from archon.types.run_rating import RunRating
     from archon.types.run_record import RunRecord
     from archon.types.run_task import RunTask
-    from archon.types.hook import Hook, HookDelivery
     from archon.types.schedule import Schedule, ScheduleFire
     from archon.types.task_ref import TaskRef
     from archon.types.task_state import TaskState
@@ -64,6 +64,8 @@ __all__ = [
     "ForkPreview",
     "ForkedTask",
     "HelpRequest",
+    "Hook",
+    "HookDelivery",
     "InformationShare",
     "InstanceMetrics",
     "LearnedVersion",
@@ -88,8 +90,6 @@ __all__ = [
     "RunRating",
     "RunRecord",
     "RunTask",
-    "Hook",
-    "HookDelivery",
     "Schedule",
     "ScheduleFire",
     "StatusUpdate",

@@ -226,8 +226,8 @@ def resume(name: NameArgument, orchestrator: OrchestratorOption = "") -> None:
     print(f"Resumed {name}.")
 
 
-@hook.command()
-def test(
+@hook.command("test")
+def send_test(
     name: NameArgument,
     body: Annotated[str, typer.Option(metavar="JSON", help="The body; - reads standard input.")] = "{}",
     event: Annotated[str, typer.Option(metavar="NAME", help="The event of GitHub, such as push.")] = "",

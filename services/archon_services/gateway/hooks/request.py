@@ -28,8 +28,8 @@ class ContentRefused(InvalidArgument):
 
 
 def signed_headers(headers: Headers) -> Iterator[tuple[str, str]]:
-    """Yields the headers of a delivery that its verification needs, by names in lower case. Raises InvalidArgument if one
-    of them comes twice, or is too long: a proxy and a receiver could each believe another one."""
+    """Yields the headers of a delivery that its verification needs, by names in lower case. Raises InvalidArgument if
+    one of them comes twice, or is too long: a proxy and a receiver could each believe another one."""
     seen: set[str] = set()
     for name, value in headers.items():
         if not (name.startswith(_PREFIXES) or name in _NAMES):

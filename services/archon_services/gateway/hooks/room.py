@@ -95,8 +95,8 @@ class Deliveries:
 
 
 def _failed(error: ArchonError) -> Response:
-    """Returns the response to a delivery that has failed. Failures that a later try may not meet are 503: a missing role,
-    a store that cannot be reached, a credential of the gateway."""
+    """Returns the response to a delivery that has failed. Failures that a later try may not meet are 503: a missing
+    role, a store that cannot be reached, a credential of the gateway."""
     is_own = isinstance(error, Unauthenticated) and not isinstance(error, DeliveryUnverified)
     response = failure_response(error)
     if isinstance(error, ContentRefused):

@@ -68,8 +68,8 @@ class HookDeliveries:
 
     async def take(self, request: pb.DeliverRequest) -> pb.DeliverResponse:
         """Takes a delivery. Raises DeliveryUnverified if there is no such hook or the signature does not match,
-        DeliveryStale, DeliveryIdReused, HookPaused, TooManyRequests, InvalidArgument if the body cannot be read, and the
-        errors of a submit."""
+        DeliveryStale, DeliveryIdReused, HookPaused, TooManyRequests, InvalidArgument if the body cannot be read, and
+        the errors of a submit."""
         check_body(request.body)
         received = Received({header.name: header.value for header in request.headers}, request.body)
         with context.deadline(TIMEOUT):

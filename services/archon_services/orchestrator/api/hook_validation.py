@@ -35,8 +35,8 @@ _NOT_HOOKED: Final = ("request_id", "wait", "trace", "breakpoints")
 
 
 def check_hook(request: pb.CreateHookRequest) -> None:
-    """Raises InvalidArgument with all field violations, the errors of a submit about the run, and MessageTooLarge if the
-    run is too large."""
+    """Raises InvalidArgument with all field violations, the errors of a submit about the run, and MessageTooLarge if
+    the run is too large."""
     hook = request.hook
     check_submit(hook.run)
     if (size := hook.run.ByteSize()) > MAX_RUN_BYTES:

@@ -36,8 +36,9 @@ class HookCommands:
         self._audit = audit
 
     async def create(self, request: pb.CreateHookRequest) -> tuple[Hook, str]:
-        """Creates a hook, or returns the one of the same request; with its secret. Raises InvalidArgument, AlreadyExists,
-        ResourceExhausted, FailedPrecondition if secrets cannot be sealed, and the errors of the journal."""
+        """Creates a hook, or returns the one of the same request; with its secret. Raises InvalidArgument,
+        AlreadyExists, ResourceExhausted, FailedPrecondition if secrets cannot be sealed, and the errors of the
+        journal."""
         check_hook(request)
         given, tenant, now = request.hook, context.current().tenant, self.store.now()
         scheme = Scheme(given.scheme) if given.scheme else Scheme.STANDARD

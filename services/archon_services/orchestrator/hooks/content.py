@@ -36,8 +36,9 @@ _CHANGING: Final = ("pending_webhooks",)
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """`body` is the value of the body, `event` is empty if the sender names none, and `challenge` is the text that Slack
-    wants back before it sends deliveries to a URL, empty in all others. `digest` is equal for tries of one delivery."""
+    """`body` is the value of the body, `event` is empty if the sender names none, and `challenge` is the text that
+    Slack wants back before it sends deliveries to a URL, empty in all others. `digest` is equal for tries of one
+    delivery."""
 
     body: Any
     event: str

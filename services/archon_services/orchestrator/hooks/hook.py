@@ -97,8 +97,8 @@ class Hook:
 
 @value
 class Delivery:
-    """A verified delivery. `key` identifies it within its hook, `number` counts from 1, `received` is when it came last,
-    in wall seconds, and `failure` a message of the contract."""
+    """A verified delivery. `key` identifies it within its hook, `number` counts from 1, `received` is when it came
+    last, in wall seconds, and `failure` a message of the contract."""
 
     key: str
     delivery_id: str

@@ -24,8 +24,8 @@ _NEW_BYTES: Final = 32
 
 
 def checked_secret(scheme: Scheme, given: str) -> str:
-    """Returns the secret that a caller gives, a new one if it is empty. Raises InvalidArgument if no sender of the scheme
-    has such a secret."""
+    """Returns the secret that a caller gives, a new one if it is empty. Raises InvalidArgument if no sender of the
+    scheme has such a secret."""
     if not given:
         if scheme in (Scheme.STRIPE, Scheme.SLACK):
             raise _invalid(f"{scheme.name.title()} makes the secret: give the one that it shows")
@@ -69,8 +69,8 @@ class SecretSealer:
         secret = self._keys().open(_purpose(tenant, uid), sealed)
         if secret is None:
             raise FailedPrecondition(
-                "the secret of the hook was sealed with another key: give all orchestrators the same ARCHON_HOOK_KEY, or "
-                "rotate the secret"
+                "the secret of the hook was sealed with another key: give all orchestrators the same ARCHON_HOOK_KEY, "
+                "or rotate the secret"
             )
         return secret
 

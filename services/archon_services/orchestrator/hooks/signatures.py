@@ -74,8 +74,8 @@ class Proof:
 
 
 def verified(scheme: Scheme, keys: Sequence[bytes], received: Received) -> Proof | None:
-    """Returns the proof of a delivery, None if no signature is valid. Without keys, which stands for an unknown hook, it
-    takes as long."""
+    """Returns the proof of a delivery, None if no signature is valid. Without keys, which stands for an unknown hook,
+    it takes as long."""
     signatures, time, delivery_id = _claims(scheme, received)
     prefix = _prefix(scheme, time, delivery_id)
     valid = False

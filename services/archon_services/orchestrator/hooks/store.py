@@ -69,7 +69,8 @@ class HookStore:
         raise _busy(name)
 
     async def delete(self, tenant: str, name: str) -> None:
-        """Deletes a hook and its deliveries, whatever is stored in it. Raises UnknownHook and Unavailable as `change`."""
+        """Deletes a hook and its deliveries, whatever is stored in it. Raises UnknownHook and Unavailable as
+        `change`."""
         for attempt in range(TRIES):
             row = await self._row(tenant, name)
             if await self.journal.delete_trigger(tenant, KIND, name, row.revision):
@@ -83,8 +84,8 @@ class HookStore:
         return [delivery_from_row(row) for row in await self.journal.fires(tenant, KIND, name, before, limit)]
 
     async def record(self, hook: Hook, deliveries: Sequence[Delivery], counts: Counter[DeliveryState]) -> None:
-        """Stores deliveries of a hook in place of those with their keys, and adds `counts` to the hook's. Does nothing if
-        it was deleted. Raises Unavailable as `change`."""
+        """Stores deliveries of a hook in place of those with their keys, and adds `counts` to the hook's. Does nothing
+        if it was deleted. Raises Unavailable as `change`."""
         keys = list(dict.fromkeys(each.key for each in deliveries))
         for attempt in range(TRIES):
             try:

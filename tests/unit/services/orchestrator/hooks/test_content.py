@@ -132,12 +132,19 @@ def test_a_template_that_reads_anything_else_is_refused(text: str) -> None:
         check_templates(pb.SubmitRunRequest(goal=[common_pb2.Part(text=text)]))
 
 
-async def test_a_missing_value_and_a_hostile_template_fail_typed() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ body.y }}",
+        "{{ body.x.y.z }}",
+        pytest.param("{% for a in range(99999999) %}{{ a }}{% endfor %}", marks=pytest.mark.slow),
+    ],
+)
+async def test_a_missing_value_and_an_endless_template_fail_typed(text: str) -> None:
     values = {"body": {"x": "a" * 1_000}, "event": "", "delivery": "", "hook": ""}
-    for text in ("{{ body.y }}", "{{ body.x.y.z }}", "{% for a in range(99999999) %}{{ a }}{% endfor %}"):
-        run = pb.SubmitRunRequest(goal=[common_pb2.Part(text=text)])
-        with pytest.raises(InvalidArgument, match="templates of the hook cannot be filled"):
-            await filled_run(run, values, attach_body=False)
+    run = pb.SubmitRunRequest(goal=[common_pb2.Part(text=text)])
+    with pytest.raises(InvalidArgument, match="templates of the hook cannot be filled"):
+        await filled_run(run, values, attach_body=False)
 
 
 async def test_arguments_of_a_workflow_are_filled_with_their_types() -> None:
