@@ -1,11 +1,11 @@
-"""What a new hook submits, its secret, and the URL of hooks, as the command line gives them."""
+"""The run of a new hook, its secret, and the URL of hooks, as the command line gives them."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,20 +23,25 @@ _GIVE_SECRET: Final = "--secret-file FILE reads it, and - reads standard input."
 
 
 def hook_request(
-    options: RunRequest, goal: str, workflow: str, parameters: Sequence[str], orchestrator: str
+    options: RunRequest,
+    goal: str,
+    workflow: str,
+    parameters: Sequence[str],
+    orchestrator: str,
+    *,
+    load: Callable[[str], Workflow],
 ) -> RunRequest:
-    """Returns the run of a goal or a workflow, with their templates. Raises CliError."""
+    """Returns the run of a goal or a workflow, which `load` reads, with their templates. Raises CliError."""
     if not workflow:
         if parameters:
             raise CliError("-p is a parameter of --workflow", code=USAGE)
         return replace(options, goal=read_goal(goal, [], "goal", hint="Pass it as an argument after the name."))
     if goal or options.strategy:
         raise CliError("--workflow excludes a goal and --strategy", code=USAGE)
-    from archon_services.cli.commands.workflow import load_template
     from archon_services.cli.run_workflow import prepared_for, workflow_request
 
     find_target(orchestrator)
-    template = load_template(workflow)
+    template = load(workflow)
     request = workflow_request(template, _arguments(template, parameters), options)
     return asyncio.run(prepared_for(request, template, orchestrator))
 
@@ -83,7 +88,7 @@ def read_secret(file: str, *, needed: bool) -> str:
 
 
 def base_url() -> str:
-    """Returns the URL of the HTTP gateway: ARCHON_PUBLIC_URL, or that of the mesh of this machine; empty if it is not
+    """Returns the URL of the HTTP gateway: ARCHON_PUBLIC_URL, or the one of the mesh of this machine; empty if it is not
     known."""
     from archon_services.local_mesh.browser_login import gateway_url
     from archon_services.local_mesh.state import live_state

@@ -18,7 +18,7 @@ class HookDelivery(MessageView[pb.HookDelivery]):
 
     @property
     def delivery_id(self) -> str:
-        """Id of the delivery: that of its sender, or a digest of its body."""
+        """Id of the delivery: the one of its sender, or a digest of its body."""
         return self.proto.delivery_id
 
     @property

@@ -105,6 +105,7 @@ def add(
 
     Its runs have the rights that you have at each delivery.
     """
+    from archon_services.cli.commands.workflow import load_template
     from archon_services.cli.follow_run import RunRequest
 
     if replay_window and scheme is not SchemeName.GITHUB:
@@ -121,7 +122,7 @@ def add(
     )
     if goal == "-" and secret_file == "-":
         raise CliError("standard input has the goal or the secret, not both", code=USAGE)
-    request = hook_request(options, goal, workflow, parameter or [], orchestrator)
+    request = hook_request(options, goal, workflow, parameter or [], orchestrator, load=load_template)
     given = read_secret(secret_file, needed=scheme in (SchemeName.STRIPE, SchemeName.SLACK))
     run: Any = request.options()
     added, secret = _call(
@@ -213,7 +214,7 @@ def pause(
 ) -> None:
     """Pause a hook.
 
-    Senders are told to try their deliveries again later; runs in progress continue.
+    Senders have to try their deliveries again later; runs in progress continue.
     """
     _call(orchestrator, lambda client: client.hooks.pause(name, reason))
     print(f"Paused {name}.")
@@ -285,7 +286,7 @@ def _call_gateway(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, 
 
 
 def _certificates() -> Any:
-    """Returns the TLS context: with the authority of the mesh of this machine besides those of the system."""
+    """Returns the TLS context: with the authorities of the system and of the mesh of this machine."""
     import httpx2
 
     from archon_services.cli.contexts import find_home

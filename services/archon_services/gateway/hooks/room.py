@@ -1,7 +1,7 @@
 """The room of hooks: `POST /hooks/NAME`, and `POST /hooks/TENANT/NAME` for other tenants than `default`.
 
-A delivery has no token: its signature counts, which the orchestrator verifies. Senders are told by the status whether
-they send it again: 2xx and 4xx are final but for 408 and 429, 5xx are not.
+A delivery has no token: its signature counts, which the orchestrator verifies. The status says whether a sender sends
+it again: 2xx and 4xx are final but for 408 and 429, 5xx are not.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Deliveries:
             return _failed(status.as_error(raised))
 
     async def _deliver(self, request: Request) -> pb.DeliverResponse:
-        # Before anything is looked up: whoever has no secret is held to this limit alone, and learns nothing from it.
+        # Before anything is looked up: this limit holds senders without a secret, and tells them nothing.
         self._rates.admit(request.client.host if request.client is not None else "")
         body = await request.body()
         check_content(request.headers, body)

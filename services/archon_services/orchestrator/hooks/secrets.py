@@ -13,7 +13,7 @@ from archon_services.common.sealing import Sealer
 from archon_services.orchestrator.hooks.hook import Hook, Scheme
 
 PREFIX: Final = "whsec_"
-"""Begins the secrets of Standard Webhooks, and those of Stripe."""
+"""Begins the secrets of Standard Webhooks."""
 
 MAX_SECRET: Final = 512
 """Characters of a secret."""

@@ -52,7 +52,7 @@ class Received:
     body: bytes
 
     def header(self, name: str) -> str:
-        """Returns a header, empty if there is none. Headers of Svix stand for those of Standard Webhooks."""
+        """Returns a header, empty if there is none. Headers of Svix have the prefix svix- in place of webhook-."""
         value = self.headers.get(name, "")
         return value or self.headers.get(name.replace("webhook-", "svix-", 1), "") if name else ""
 

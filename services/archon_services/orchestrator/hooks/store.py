@@ -34,7 +34,7 @@ class HookStore:
         self.now = now
 
     async def find(self, tenant: str, name: str) -> Hook | None:
-        """Returns a hook, None if there is none. One that cannot be read is none, with a line in the log."""
+        """Returns a hook, None if there is none. One that cannot be read counts as none, with a line in the log."""
         row = await self.journal.trigger(tenant, KIND, _storable(name))
         return None if row is None else _readable(row)
 
