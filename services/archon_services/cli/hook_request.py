@@ -88,8 +88,8 @@ def read_secret(file: str, *, needed: bool) -> str:
 
 
 def base_url() -> str:
-    """Returns the URL of the HTTP gateway: ARCHON_PUBLIC_URL, or the one of the mesh of this machine; empty if it is not
-    known."""
+    """Returns the URL of the HTTP gateway: ARCHON_PUBLIC_URL, or the one of the mesh of this machine; empty if it is
+    not known."""
     from archon_services.local_mesh.browser_login import gateway_url
     from archon_services.local_mesh.state import live_state
 
