@@ -1,7 +1,7 @@
 """The room of hooks: `POST /hooks/NAME`, and `POST /hooks/TENANT/NAME` for other tenants than `default`.
 
-A delivery has no token: its signature counts, which the orchestrator verifies. The status says whether a sender sends
-it again: 2xx and 4xx are final but for 408 and 429, 5xx are not.
+A delivery has no token: its signature counts, which the orchestrator verifies. The status says whether it is worth
+while to send it again: a 429 and a 503, with Retry-After, are.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from typing import Any, Final
 import httpx2
 import pytest
 
+from archon.agent import AgentServer
 from archon.client import Client
 from archon.errors import FailedPrecondition, PermissionDenied
 from archon.hooks import DELIVERY_KEY, HOOK_KEY
@@ -148,6 +149,8 @@ async def test_a_body_that_was_encoded_again_or_altered_is_refused(hooks: Client
     ):
         assert (await post("a", headers, body)).status_code == 401
     assert (await post("a", headers)).status_code == 202
+    for body in ('{"x": "🚀"}'.encode(), b'{ "x" : "\\ud83d\\ude80", "n": 1.50 }\r\n'):
+        assert (await post("a", sign(secret, body), body)).status_code == 202
 
 
 async def test_a_captured_delivery_of_github_under_another_id_is_the_same(hooks: Client, post: Send) -> None:
@@ -301,6 +304,21 @@ async def test_a_template_without_its_value_is_refused_and_listed(hooks: Client,
     assert answer.status_code == 400 and "no attribute 'x'" in answer.text
     [delivery] = await listed(hooks, "a", "refused")
     assert delivery.failure is not None and not delivery.run_id
+
+
+async def test_a_delivery_that_was_refused_is_taken_when_it_is_sent_again(
+    served: GatewayMesh, hooks: Client, post: Send
+) -> None:
+    _, secret = await hooks.hooks.create("late", ADD, scheme="github", run={"roles": ["late"]})
+    headers = sign(secret, scheme=Scheme.GITHUB)
+    assert (await post("late", headers)).status_code == 503
+    async with AgentServer("late", handler=lambda task: "done", settings=served.mesh.agent_settings()):
+
+        async def taken() -> bool:
+            return (await post("late", headers)).status_code == 202
+
+        await eventually(taken)
+    assert (await post("late", headers)).status_code == 200
 
 
 async def test_an_orchestrator_that_dies_before_its_answer_has_one_run(
