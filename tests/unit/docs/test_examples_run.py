@@ -388,7 +388,7 @@ async def test_the_examples_of_hooks_review_a_pull_request(tmp_path: Path) -> No
         answer = await HOOKS.deliver(client, served.url, body)
         assert (path, answer.status_code) == ("/hooks/review", 202)
         run = await client.get(answer.json()["run"])
-        assert run.session_id == "pr-7" and run.goal == "Review u by ann."
+        assert run.session_id == "pr-7" and run.goal[0].text == "Review u by ann."
         assert await HOOKS.rotated(client) != secret
 
 
