@@ -263,7 +263,7 @@ def _print_answer(code: int, answer: Any) -> None:
     if not isinstance(answer, dict):
         print(f"{code}: {strip_controls(str(answer)[:1_000])}")
     elif run := answer.get("run"):
-        print(f"{code} {answer.get('state')}: run {strip_controls(str(run))}. `archon watch {run}` follows it.")
+        print(f"{code} {answer.get('state')}: `archon watch {strip_controls(str(run))}` follows its run.")
     else:
         print(f"{code} {answer.get('state') or strip_controls(str(answer.get('message', ''))[:1_000])}")
 
@@ -292,7 +292,7 @@ def _certificates() -> Any:
     from archon_services.cli.contexts import find_home
 
     context = httpx2.create_ssl_context()
-    authority = find_home().tls / "ca.crt"
+    authority = find_home().folder.user_certificate / "ca.crt"
     if authority.is_file():
         context.load_verify_locations(authority)
     return context

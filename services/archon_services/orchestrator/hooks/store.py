@@ -115,6 +115,8 @@ class HookStore:
         window of the hook. Raises UnknownHook if it was deleted, and Unavailable as `change`."""
         for attempt in range(TRIES):
             present, revision = await self._read(hook.tenant, hook.name)
+            if present.uid != hook.uid:
+                raise _unknown(hook.name)
             rows = await self.journal.fires_by_id(hook.tenant, KIND, hook.name, [delivery.key])
             first = delivery_from_row(rows[0]) if rows else None
             if first is not None and delivery.received - first.received < hook.replay_window:
@@ -134,7 +136,7 @@ class HookStore:
     async def _row(self, tenant: str, name: str) -> TriggerRow:
         row = await self.journal.trigger(tenant, KIND, _storable(name))
         if row is None:
-            raise UnknownHook(f"there is no hook {name[:100]!r}", metadata={"hook": name[:100]})
+            raise _unknown(name)
         return row
 
 
@@ -152,6 +154,10 @@ def _counted(hook: Hook, deliveries: Sequence[Delivery], counts: Counter[Deliver
 def _storable(name: str) -> str:
     """Returns the name, empty if no hook can have it: a store takes no such text."""
     return name if NAME.fullmatch(name) else ""
+
+
+def _unknown(name: str) -> UnknownHook:
+    return UnknownHook(f"there is no hook {name[:100]!r}", metadata={"hook": name[:100]})
 
 
 def _busy(name: str) -> Unavailable:
