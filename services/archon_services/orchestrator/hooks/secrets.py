@@ -31,8 +31,8 @@ def checked_secret(scheme: Scheme, given: str) -> str:
             raise _invalid(f"{scheme.name.title()} makes the secret: give the one that it shows")
         new = secrets.token_bytes(_NEW_BYTES)
         return PREFIX + base64.b64encode(new).decode() if scheme is Scheme.STANDARD else new.hex()
-    if len(given) > MAX_SECRET or not given.isascii() or not given.isprintable() or " " in given:
-        raise _invalid(f"expected at most {MAX_SECRET} ASCII characters without blanks")
+    if len(given) > MAX_SECRET or not given.isascii() or not given.isprintable() or given != given.strip():
+        raise _invalid(f"expected at most {MAX_SECRET} ASCII characters without blanks around them")
     if scheme is Scheme.STANDARD:
         try:
             size = len(key_of(scheme, given))

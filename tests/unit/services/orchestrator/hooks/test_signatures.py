@@ -130,10 +130,12 @@ def test_secrets_that_no_sender_has_are_refused() -> None:
         (Scheme.STRIPE, ""),
         (Scheme.SLACK, ""),
         (Scheme.GITHUB, "short"),
+        (Scheme.GITHUB, " " + "x" * 20),
         (Scheme.GITHUB, "ü" * 20),
         (Scheme.GITHUB, "x" * 513),
     ):
         with pytest.raises(InvalidArgument, match="secret"):
             checked_secret(scheme, secret)
+    assert checked_secret(Scheme.GITHUB, EXAMPLES[Scheme.GITHUB][0]) == EXAMPLES[Scheme.GITHUB][0]
     assert len(key_of(Scheme.STANDARD, checked_secret(Scheme.STANDARD, ""))) == 32
     assert checked_secret(Scheme.GITHUB, "") != checked_secret(Scheme.GITHUB, "")
