@@ -257,6 +257,7 @@ async def test_a_large_body_is_413_and_a_chunked_one_is_read(hooks: Client, post
     assert (await post("a", sign(secret), pieces())).status_code == 202
 
 
+@pytest.mark.slow
 async def test_a_stale_delivery_says_so_to_holders_of_the_secret(hooks: Client, post: Send) -> None:
     _, secret = await hooks.hooks.create("a", ADD, run=RUN)
     for late in (310.0, -310.0):
@@ -272,7 +273,7 @@ async def test_a_hook_takes_so_many_and_repeats_do_not_count(hooks: Client, post
     more = await post("a", sign(secret))
     assert (more.status_code, reason(more)) == (429, "TOO_MANY_REQUESTS")
     assert 1 <= int(more.headers["retry-after"]) <= 60
-    assert {(await post("a", headers)).status_code for _ in range(20)} == {200}
+    assert {(await post("a", headers)).status_code for _ in range(5)} == {200}
 
 
 @pytest.mark.slow
@@ -287,6 +288,7 @@ async def test_a_paused_hook_asks_senders_to_come_again(hooks: Client, post: Sen
     assert (await post("a", headers)).status_code == 202
 
 
+@pytest.mark.slow
 async def test_both_secrets_count_until_the_overlap_is_over(hooks: Client, post: Send) -> None:
     _, old = await hooks.hooks.create("a", ADD, run=RUN)
     rotated, new = await hooks.hooks.rotate("a", overlap=100)
