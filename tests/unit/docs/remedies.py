@@ -125,5 +125,4 @@ KINDS: Final = {
     "memory.retrieval": "Start the store of long-term memory; new memories wait in the outbox until then.",
     "infrastructure.out_of_memory": "Raise the limit of memory of the process, lower `max_tasks`, or start more instances.",
     "infrastructure.storage": "Free space on the disk, or start the database; results stay with their agents until then.",
-    "infrastructure.clock_skew": "Synchronise the clocks of the machines.",
 }
