@@ -263,6 +263,21 @@ const (
 
 	// ReasonScheduleChanged: ABORTED: the schedule was changed since the caller has read it.
 	ReasonScheduleChanged Reason = "SCHEDULE_CHANGED"
+
+	// ReasonUnknownHook: The tenant has no hook of this name.
+	ReasonUnknownHook Reason = "UNKNOWN_HOOK"
+
+	// ReasonDeliveryUnverified: There is no such hook, or the signature of the delivery is not one of its.
+	ReasonDeliveryUnverified Reason = "DELIVERY_UNVERIFIED"
+
+	// ReasonDeliveryStale: The delivery was signed too long ago, or in the future.
+	ReasonDeliveryStale Reason = "DELIVERY_STALE"
+
+	// ReasonDeliveryIDReused: The id of the delivery came before with another body.
+	ReasonDeliveryIDReused Reason = "DELIVERY_ID_REUSED"
+
+	// ReasonHookPaused: The hook is paused.
+	ReasonHookPaused Reason = "HOOK_PAUSED"
 )
 
 var reasonTable = map[Reason]reasonEntry{
@@ -352,6 +367,11 @@ var reasonTable = map[Reason]reasonEntry{
 	ReasonFrontEndToolsRefused:  {92, codes.FailedPrecondition, "input.invalid"},
 	ReasonUnknownSchedule:       {94, codes.NotFound, "input.not_found"},
 	ReasonScheduleChanged:       {95, codes.Aborted, "collaboration.shared_state_conflict"},
+	ReasonUnknownHook:           {96, codes.NotFound, "input.not_found"},
+	ReasonDeliveryUnverified:    {97, codes.Unauthenticated, "input.permission"},
+	ReasonDeliveryStale:         {98, codes.InvalidArgument, "infrastructure.clock_skew"},
+	ReasonDeliveryIDReused:      {99, codes.AlreadyExists, "input.invalid"},
+	ReasonHookPaused:            {100, codes.Unavailable, "infrastructure.partition"},
 }
 
 // The kinds of failures, in the order of the catalogue.

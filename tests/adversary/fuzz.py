@@ -32,7 +32,7 @@ from archon.api.memory.v1 import (
     memory_graph_service_pb2,
     working_memory_service_pb2,
 )
-from archon.api.orchestrator.v1 import orchestrator_service_pb2, schedule_service_pb2
+from archon.api.orchestrator.v1 import hook_service_pb2, orchestrator_service_pb2, schedule_service_pb2
 from archon.api.registry.v1 import registry_service_pb2
 from archon.api.tool.v1 import tool_service_pb2
 from archon.client import Client, answer_text
@@ -64,7 +64,7 @@ Metadata = tuple[tuple[str, str | bytes], ...]
 MODULES: Final = {
     "registry": [registry_service_pb2, audit_service_pb2],
     "memory": [memory_graph_service_pb2, working_memory_service_pb2, long_term_memory_service_pb2],
-    "orchestrator": [orchestrator_service_pb2, schedule_service_pb2, audit_service_pb2],
+    "orchestrator": [orchestrator_service_pb2, schedule_service_pb2, hook_service_pb2, audit_service_pb2],
     "agent": [agent_service_pb2, attach_service_pb2, tool_service_pb2],
 }
 """The contract's services, by the process that is asked for them."""

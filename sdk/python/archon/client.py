@@ -23,6 +23,7 @@ from archon.errors import (
     TokenExpired,
     Unavailable,
 )
+from archon.hooks import Hooks
 from archon.interceptors import translated
 from archon.output import OutputType
 from archon.run_answers import answer_text, answer_value
@@ -121,6 +122,9 @@ class Client:
     ) -> None:
         self._channel = connect(target, options, credentials=credentials, certificate=certificate)
         self._stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(self._channel)
+        self.hooks = Hooks(self._channel)
+        """The hooks of the tenant."""
+
         self.schedules = Schedules(self._channel)
         """The schedules of the tenant."""
 

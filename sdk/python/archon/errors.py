@@ -6,6 +6,7 @@ ArchonError
   + InvalidArgument               INVALID_ARGUMENT      (ValueError)
   |   + MalformedMessage
   |   + EmptyGoal
+  |   + DeliveryStale
   |   + MessageTooLarge
   |       + FrameTooLarge
   + DeadlineExceeded              DEADLINE_EXCEEDED     (TimeoutError)
@@ -20,8 +21,10 @@ ArchonError
   |   + LinkRefused
   |   + UnknownInterrupt
   |   + UnknownSchedule
+  |   + UnknownHook
   + AlreadyExists                 ALREADY_EXISTS
   |   + RequestIdReused
+  |   + DeliveryIdReused
   + PermissionDenied              PERMISSION_DENIED     (PermissionError)
   |   + CrossSiteRequest
   + ResourceExhausted             RESOURCE_EXHAUSTED
@@ -60,6 +63,7 @@ ArchonError
   + Internal                      INTERNAL
   + Unavailable                   UNAVAILABLE           (ConnectionError)
   |   + InstanceNotAttached
+  |   + HookPaused
   + DataLoss                      DATA_LOSS
   + Unauthenticated               UNAUTHENTICATED
       + CertificateRefused
@@ -67,6 +71,7 @@ ArchonError
       + TokenInvalid
       + TokenExpired
       + TokenRevoked
+      + DeliveryUnverified
 
 One class per canonical gRPC code but OK (https://grpc.io/docs/guides/status-codes/), with narrower classes below for
 causes that a caller tells apart. The module knows no transport: `archon.status` maps these classes to the wire.
@@ -179,6 +184,12 @@ class EmptyGoal(InvalidArgument):
     default_reason = "EMPTY_GOAL"
 
 
+class DeliveryStale(InvalidArgument):
+    """The delivery to a hook was signed too long ago, or in the future."""
+
+    default_reason = "DELIVERY_STALE"
+
+
 class MessageTooLarge(InvalidArgument):
     """A message or part is larger than the peer takes; pass large content by URL."""
 
@@ -272,6 +283,12 @@ class RequestIdReused(AlreadyExists):
     default_reason = "REQUEST_ID_REUSED"
 
 
+class DeliveryIdReused(AlreadyExists):
+    """The id of a delivery to a hook came before with another body."""
+
+    default_reason = "DELIVERY_ID_REUSED"
+
+
 class UnknownLearnedVersion(NotFound):
     """The learned weights of the tenant have no such version."""
 
@@ -282,6 +299,12 @@ class UnknownSchedule(NotFound):
     """The tenant has no schedule of this name."""
 
     default_reason = "UNKNOWN_SCHEDULE"
+
+
+class UnknownHook(NotFound):
+    """The tenant has no hook of this name."""
+
+    default_reason = "UNKNOWN_HOOK"
 
 
 class NoReceiver(NotFound):
@@ -576,6 +599,12 @@ class InstanceNotAttached(Unavailable):
     default_reason = "INSTANCE_NOT_ATTACHED"
 
 
+class HookPaused(Unavailable):
+    """The hook is paused: its sender tries the delivery again later."""
+
+    default_reason = "HOOK_PAUSED"
+
+
 class DataLoss(ArchonError):
     """DATA_LOSS: stored data cannot be read."""
 
@@ -618,3 +647,9 @@ class TokenRevoked(Unauthenticated):
     """The token was revoked before it has expired."""
 
     default_reason = "TOKEN_REVOKED"
+
+
+class DeliveryUnverified(Unauthenticated):
+    """There is no such hook, or the signature of the delivery does not match."""
+
+    default_reason = "DELIVERY_UNVERIFIED"

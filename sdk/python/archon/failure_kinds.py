@@ -139,6 +139,7 @@ _REASONS: Final = {
         "FRAME_TOO_LARGE",
         "ALREADY_EXISTS",
         "REQUEST_ID_REUSED",
+        "DELIVERY_ID_REUSED",
         "FAILED_PRECONDITION",
         "OUT_OF_RANGE",
         "INVALID_PAGE_TOKEN",
@@ -164,6 +165,7 @@ _REASONS: Final = {
         "NO_RECEIVER",
         "UNKNOWN_LEARNED_VERSION",
         "UNKNOWN_SCHEDULE",
+        "UNKNOWN_HOOK",
     ),
     "input.permission": (
         "PERMISSION_DENIED",
@@ -176,6 +178,7 @@ _REASONS: Final = {
         "APPROVAL_REJECTED",
         "MESSAGE_NOT_ALLOWED",
         "CROSS_SITE_REQUEST",
+        "DELIVERY_UNVERIFIED",
     ),
     "input.cancelled": (
         "CANCELLED",
@@ -237,7 +240,8 @@ _REASONS: Final = {
         "LEASE_EXPIRED",
     ),
     "infrastructure.rate_limit": ("RESOURCE_EXHAUSTED", "TOO_MANY_REQUESTS"),
-    "infrastructure.partition": ("UNAVAILABLE",),
+    "infrastructure.partition": ("UNAVAILABLE", "HOOK_PAUSED"),
+    "infrastructure.clock_skew": ("DELIVERY_STALE",),
     "infrastructure.error_budget": (
         "ERROR_BUDGET_EXHAUSTED",
         "POISONED",

@@ -197,6 +197,16 @@ export const REASONS = {
   UNKNOWN_SCHEDULE: { number: 94, code: "NOT_FOUND", kind: "input.not_found" },
   /** ABORTED: the schedule was changed since the caller has read it. */
   SCHEDULE_CHANGED: { number: 95, code: "ABORTED", kind: "collaboration.shared_state_conflict" },
+  /** The tenant has no hook of this name. */
+  UNKNOWN_HOOK: { number: 96, code: "NOT_FOUND", kind: "input.not_found" },
+  /** There is no such hook, or the signature of the delivery is not one of its. */
+  DELIVERY_UNVERIFIED: { number: 97, code: "UNAUTHENTICATED", kind: "input.permission" },
+  /** The delivery was signed too long ago, or in the future. */
+  DELIVERY_STALE: { number: 98, code: "INVALID_ARGUMENT", kind: "infrastructure.clock_skew" },
+  /** The id of the delivery came before with another body. */
+  DELIVERY_ID_REUSED: { number: 99, code: "ALREADY_EXISTS", kind: "input.invalid" },
+  /** The hook is paused. */
+  HOOK_PAUSED: { number: 100, code: "UNAVAILABLE", kind: "infrastructure.partition" },
 } as const;
 
 /** A reason of the contract. */

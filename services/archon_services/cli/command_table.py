@@ -142,6 +142,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
             "schedule:schedule",
             "Submit runs at times: by cron in a time zone, at intervals, or once.",
         ),
+        "hook": ("hook:hook", "Submit runs for signed webhooks: POST /hooks/NAME at the HTTP gateway."),
         "context": ("context:context", "Name meshes, and choose the one that commands use."),
         "token": ("token:token", "Print a token of the mesh in ARCHON_HOME, for calls from elsewhere."),
         "policy": ("policy:policy", "Show who may call which RPC of the mesh."),

@@ -19,6 +19,8 @@ from archon.background import BackgroundLoop
 from archon.errors import ArchonError
 from archon.security.authenticator import own_authenticator
 from archon.security.transport import check_listening
+from archon_services.common.rates import Rates
+from archon_services.common.sealing import Sealer
 from archon_services.gateway.chains.room import chains_room
 from archon_services.gateway.connect.room import connect_room
 from archon_services.gateway.draining import Draining
@@ -28,10 +30,9 @@ from archon_services.gateway.front.addresses import Addresses
 from archon_services.gateway.front.guard import Guard
 from archon_services.gateway.front.proxies import behind_proxies
 from archon_services.gateway.health import health_room
-from archon_services.gateway.identity.sealing import Sealer
+from archon_services.gateway.hooks.room import hooks_room
 from archon_services.gateway.identity.sessions import Sessions
 from archon_services.gateway.identity.visitors import Visitors
-from archon_services.gateway.limits.rates import Rates
 from archon_services.gateway.limits.streams import Streams
 from archon_services.gateway.login.room import login_room
 from archon_services.gateway.openapi.room import openapi_room
@@ -55,6 +56,7 @@ ROOMS: Final[tuple[Room, ...]] = (
     chains_room,
     web_room,
     shares_room,
+    hooks_room,
     *optional_rooms(),
     connect_room,
 )

@@ -11,12 +11,13 @@ from google.protobuf.message_factory import GetMessageClass
 
 from archon.api.audit.v1 import audit_service_pb2
 from archon.api.memory.v1 import long_term_memory_service_pb2, memory_graph_service_pb2, working_memory_service_pb2
-from archon.api.orchestrator.v1 import orchestrator_service_pb2, schedule_service_pb2
+from archon.api.orchestrator.v1 import hook_service_pb2, orchestrator_service_pb2, schedule_service_pb2
 from archon.api.registry.v1 import registry_service_pb2
 
 FILES = (
     orchestrator_service_pb2,
     schedule_service_pb2,
+    hook_service_pb2,
     audit_service_pb2,
     registry_service_pb2,
     memory_graph_service_pb2,

@@ -17,6 +17,7 @@ from archon_services.gateway.settings import GatewaySettings
 _HOSTS: Final[dict[str, Peer]] = {
     "archon.api.orchestrator.v1.OrchestratorService": ORCHESTRATOR,
     "archon.api.orchestrator.v1.ScheduleService": ORCHESTRATOR,
+    "archon.api.orchestrator.v1.HookService": ORCHESTRATOR,
     "archon.api.audit.v1.AuditService": ORCHESTRATOR,
     "archon.api.registry.v1.RegistryService": REGISTRY,
     "archon.api.memory.v1.MemoryGraphService": MEMORY,

@@ -82,6 +82,11 @@ class Home:
         return self.root / "session.key"
 
     @property
+    def hook_key(self) -> Path:
+        """The key that seals the secrets of hooks in the journal."""
+        return self.root / "hooks.key"
+
+    @property
     def tls(self) -> Path:
         """The folder of the authority and of the certificates of its processes, if connections are encrypted."""
         return self.root / "tls"

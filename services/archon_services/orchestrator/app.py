@@ -20,6 +20,7 @@ from archon_services.orchestrator.api.rules import load_mesh_rules
 from archon_services.orchestrator.audit import AuditLinker
 from archon_services.orchestrator.channels import Notifier, notices_of
 from archon_services.orchestrator.channels.create import create_channels
+from archon_services.orchestrator.hooks import DeliveryLog
 from archon_services.orchestrator.journal import Journal, OwnerRow
 from archon_services.orchestrator.journal.choose import open_journal
 from archon_services.orchestrator.learning.learner import Learner
@@ -104,7 +105,8 @@ async def orchestrator_app(
         )
         callers = own_authenticator() if callers is None else callers
         firing, schedules = schedule_service(runs, journal, clock, commands, callers)
-        services = [orchestrator_service(commands, journal, runs), schedules, audit_service(journal)]
+        deliveries, hooks = hook_service(settings, runs, journal, clock, commands, callers)
+        services = [orchestrator_service(commands, journal, runs), schedules, hooks, audit_service(journal)]
         server, relay = make_server(settings, services, roles, callers, stack)
         runs.start(pool)
         gives_up = True
@@ -114,7 +116,7 @@ async def orchestrator_app(
                 await ownership.leave()
 
         stack.push_async_callback(leave)
-        await _start_driving(runs, journal, pool, ownership, linker, firing, died, stack)
+        await _start_driving(runs, journal, pool, ownership, linker, firing, deliveries, died, stack)
         address = await server.start()
         ownership.address = relay.address = settings.advertised(address)
         try:
@@ -131,6 +133,7 @@ async def _start_driving(
     ownership: Ownership,
     linker: AuditLinker,
     firing: ScheduleFiring,
+    deliveries: DeliveryLog,
     died: Sequence[OwnerRow],
     stack: AsyncExitStack,
 ) -> None:
@@ -145,6 +148,7 @@ async def _start_driving(
     stack.push_async_callback(runs.stop)  # before the server stops: it answers the callers that wait
     stack.push_async_callback(ownership.stop)
     stack.push_async_callback(firing.close)
+    stack.push_async_callback(deliveries.close)
     if claimed := await ownership.start():
         _log.info("took over %d runs of earlier processes", claimed)
     for earlier in died:
@@ -155,6 +159,7 @@ async def _start_driving(
         await counts.start()
     linker.start()
     firing.start()
+    deliveries.start()
 
 
 async def _open_storage(

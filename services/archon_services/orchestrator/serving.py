@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 from archon.api.agent.v1 import agent_service_pb2_grpc, attach_service_pb2_grpc
 from archon.api.audit.v1 import audit_service_pb2_grpc
-from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, schedule_service_pb2_grpc
+from archon.api.orchestrator.v1 import (
+    hook_service_pb2_grpc,
+    orchestrator_service_pb2_grpc,
+    schedule_service_pb2_grpc,
+)
 from archon.api.tool.v1 import tool_service_pb2_grpc
 from archon.security.authenticator import Authenticator
 from archon.server import GrpcServer, Service
 from archon_services.common.audit_service import AUDIT_SERVICE, AuditServicer
 from archon_services.orchestrator.api.commands import Commands
+from archon_services.orchestrator.api.hook_deliveries import HookDeliveries
+from archon_services.orchestrator.api.hook_servicer import HOOK_SERVICE, HookServicer
+from archon_services.orchestrator.api.hooks import HookCommands
 from archon_services.orchestrator.api.schedule_servicer import SCHEDULE_SERVICE, ScheduleServicer
 from archon_services.orchestrator.api.scheduled_runs import ScheduledRuns
 from archon_services.orchestrator.api.schedules import ScheduleCommands
@@ -28,6 +36,7 @@ from archon_services.orchestrator.attach import (
     RelayedToolServicer,
 )
 from archon_services.orchestrator.audit import AuditRecord
+from archon_services.orchestrator.hooks import DeliveryLog, HookStore, SecretSealer
 from archon_services.orchestrator.journal import Journal
 from archon_services.orchestrator.roles.registry_watch import RegistryWatch
 from archon_services.orchestrator.runs.clock.clocks import JournalClock
@@ -75,6 +84,23 @@ def schedule_service(
     audit = AuditRecord(journal, lambda: runs.owner, clock.now, runs.on_audit)
     add = schedule_service_pb2_grpc.add_ScheduleServiceServicer_to_server
     return firing, Service(SCHEDULE_SERVICE, add, ScheduleServicer(ScheduleCommands(store, audit)))
+
+
+def hook_service(
+    settings: OrchestratorSettings,
+    runs: Runs,
+    journal: Journal,
+    clock: JournalClock,
+    commands: Commands,
+    callers: Authenticator,
+) -> tuple[DeliveryLog, Service]:
+    """Returns the service of hooks, and the log of their deliveries, which is not started."""
+    store, secrets = HookStore(journal, clock.now), SecretSealer(Path(settings.hook_key))
+    log = DeliveryLog(store)
+    audit = AuditRecord(journal, lambda: runs.owner, clock.now, runs.on_audit)
+    taken = HookDeliveries(store, secrets, log, commands, callers, clock.monotonic)
+    add = hook_service_pb2_grpc.add_HookServiceServicer_to_server
+    return log, Service(HOOK_SERVICE, add, HookServicer(HookCommands(store, secrets, audit), taken))
 
 
 def _attach(relay: AttachRelay, calls: RelayedCalls) -> list[Service]:

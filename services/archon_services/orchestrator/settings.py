@@ -37,6 +37,11 @@ class OrchestratorSettings(ServiceSettings):
         default="",
         description="host or host:port where other orchestrators reach this one; empty: the address it listens on",
     )
+    hook_key: str = Field(
+        default_factory=lambda: in_home("hooks.key"),
+        description="file of the key that seals the secrets of hooks, made when the first hook is created if there is "
+        "none; the same for all orchestrators of a journal",
+    )
     lease: float = Field(
         default=3.0,
         gt=0,

@@ -63,7 +63,13 @@ class InProcessMesh:
         self.registry = LocalService(_registry, etcd=etcd, prefix=prefix)
         self.memory = LocalService(_memory, db=str(home / "memory.db"), sync="normal")
         self.orchestrator = LocalService(
-            open_orchestrator, **{"journal": str(home / "journal.db"), "journal_sync": "normal", **settings}
+            open_orchestrator,
+            **{
+                "journal": str(home / "journal.db"),
+                "journal_sync": "normal",
+                "hook_key": str(home / "hooks.key"),
+                **settings,
+            },
         )
         self.client: Client
         self.directory: RegistryClient

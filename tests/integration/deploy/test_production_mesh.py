@@ -32,7 +32,7 @@ from archon.history import AuditKey, PublicKeys, verify_run
 from archon.principal import Kind, Principal
 from archon.private_files import private_file
 from archon.types import TaskState
-from archon_services.gateway.identity.sealing import Sealer
+from archon_services.common.sealing import Sealer
 from archon_services.local_mesh.authority import Authority
 from tests.fixtures.ports import free_ports
 from tests.fixtures.tokens import TestKeys

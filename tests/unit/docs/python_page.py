@@ -23,6 +23,7 @@ MODULES: Final = (
     "archon.memory",
     "archon.registry",
     "archon.run_view",
+    "archon.hooks",
     "archon.schedules",
     "archon.testing",
     "archon.tools",

@@ -49,6 +49,11 @@ REASONS: Final = {
     "LEARNED_VERSION_DECIDED": "`archon learning history` shows the decision; `archon learning revert` goes back to any version.",
     "UNKNOWN_SCHEDULE": "`archon schedule list` lists the schedules of the tenant.",
     "SCHEDULE_CHANGED": "Read the schedule again, and make the change on it.",
+    "UNKNOWN_HOOK": "`archon hook list` lists the hooks of the tenant.",
+    "DELIVERY_UNVERIFIED": "Compare path, scheme and secret with `archon hook show`; the sender has to sign the bytes that it sends.",
+    "DELIVERY_STALE": "Correct the clock of the sender, or of the orchestrator: they differ by more than 5 min.",
+    "DELIVERY_ID_REUSED": "The sender has to give each delivery an id of its own, and to send the same body again under the same id.",
+    "HOOK_PAUSED": "`archon hook resume` takes deliveries again.",
     "LEARNING_OFF": "Set `ARCHON_LEARNING` of every orchestrator to `on`.",
     "NO_RECEIVER": "Send it while a task of the receiver is in progress or waits; or `delegate` the work, or `request` it.",
     "MESSAGE_NOT_ALLOWED": "Change `message_types` in the profile of one of the two roles, or send another type.",
@@ -120,5 +125,4 @@ KINDS: Final = {
     "memory.retrieval": "Start the store of long-term memory; new memories wait in the outbox until then.",
     "infrastructure.out_of_memory": "Raise the limit of memory of the process, lower `max_tasks`, or start more instances.",
     "infrastructure.storage": "Free space on the disk, or start the database; results stay with their agents until then.",
-    "infrastructure.clock_skew": "Synchronise the clocks of the machines.",
 }

@@ -70,6 +70,7 @@ ATTACHED_MEMBER = load_example("attached_member")
 EVALS = load_example("evals")
 PLAYGROUND = load_example("playground")
 SCHEDULES = load_example("schedules")
+HOOKS = load_example("hooks")
 
 
 @pytest.mark.parametrize(
@@ -341,6 +342,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("evals", 1),
         ("clients", 2),
         ("schedules", 3),
+        ("hooks", 3),
     ],
 )
 def test_each_example_on_a_page_is_in_its_file(name: str, count: int) -> None:
@@ -373,6 +375,21 @@ async def test_the_examples_of_schedules_fire_and_move(tmp_path: Path) -> None:
 
         await eventually(completed)
         assert await SCHEDULES.moved(mesh.client) == "0 4 * * 1-5 (Europe/Berlin)"
+
+
+async def test_the_examples_of_hooks_review_a_pull_request(tmp_path: Path) -> None:
+    body = b'{"action": "opened", "pull_request": {"html_url": "u", "number": 7}, "sender": {"login": "ann"}}'
+    async with (
+        gateway_mesh(tmp_path) as served,
+        AgentServer("reviewer", handler=lambda task: f"Fine: {task.text}", settings=served.mesh.agent_settings()),
+    ):
+        client = served.mesh.client
+        path, secret = await HOOKS.review(client)
+        answer = await HOOKS.deliver(client, served.url, body)
+        assert (path, answer.status_code) == ("/hooks/review", 202)
+        run = await client.get(answer.json()["run"])
+        assert run.session_id == "pr-7" and run.goal[0].text == "Review u by ann."
+        assert await HOOKS.rotated(client) != secret
 
 
 async def test_the_example_of_the_playground_compares_answers(tmp_path: Path) -> None:

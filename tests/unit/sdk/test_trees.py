@@ -27,7 +27,7 @@ ROOMS: Final = frozenset(
 
 PYTHON_ALONE: Final = {
     "for the services and the command line, which are in Python": (
-        "auditclient breakpointtext federation grpclog history learning lineage memoryroom processinput schedules strategychoice"
+        "auditclient breakpointtext federation grpclog history hooks learning lineage memoryroom processinput schedules strategychoice"
     ),
     "a helper for Python's types, its event loop or its import": (
         "background clock init interceptors jsontext lazynames localsockets privatefiles py surrogates threads"

@@ -56,6 +56,18 @@ _SERVICE_NAMES: Final = {
         "DeleteSchedule": _OPERATORS,
         "ListFires": _READERS,
     },
+    "orchestrator.v1.HookService": {
+        "CreateHook": _OPERATORS,
+        "GetHook": _READERS,
+        "ListHooks": _READERS,
+        "RotateHookSecret": _OPERATORS,
+        "PauseHook": _OPERATORS,
+        "ResumeHook": _OPERATORS,
+        "DeleteHook": _OPERATORS,
+        "ListDeliveries": _READERS,
+        "SignDelivery": _OPERATORS,
+        "Deliver": _SERVICES,
+    },
     "audit.v1.AuditService": {
         "ListEntries": _AUDITORS,
         "ListLinks": _AUDITORS,

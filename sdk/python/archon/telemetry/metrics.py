@@ -281,6 +281,14 @@ SCHEDULE_FIRES: Final = Metric(
     "skipped, missed or refused",
     (STATE,),
 )
+HOOK_DELIVERIES: Final = Metric(
+    "archon.hook.deliveries",
+    Kind.COUNTER,
+    "{delivery}",
+    "Deliveries to hooks, by their state: accepted, repeated, ignored, challenged, refused, or unverified if the hook "
+    "is unknown or the signature does not match",
+    (STATE,),
+)
 QUOTA_USE: Final = Metric(
     "archon.quota.use",
     Kind.GAUGE,

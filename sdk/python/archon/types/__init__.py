@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from archon.types.edge import Edge
     from archon.types.failure import Failure
     from archon.types.forked_task import ForkDecision, ForkedTask, ForkPreview
+    from archon.types.hook import Hook, HookDelivery
     from archon.types.instance_metrics import InstanceMetrics
     from archon.types.learned_version import LearnedVersion, LearnedWeight
     from archon.types.memory_ref import MemoryRef
@@ -63,6 +64,8 @@ __all__ = [
     "ForkPreview",
     "ForkedTask",
     "HelpRequest",
+    "Hook",
+    "HookDelivery",
     "InformationShare",
     "InstanceMetrics",
     "LearnedVersion",
@@ -137,6 +140,8 @@ _MODULES: Final = {
     "RunRating": "archon.types.run_rating",
     "RunRecord": "archon.types.run_record",
     "RunTask": "archon.types.run_task",
+    "Hook": "archon.types.hook",
+    "HookDelivery": "archon.types.hook",
     "Schedule": "archon.types.schedule",
     "ScheduleFire": "archon.types.schedule",
     "StatusUpdate": "archon.types.message_content",

@@ -17,7 +17,7 @@ from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import JsonOption
 from archon_services.cli.render.output import print_json, print_table
-from archon_services.gateway.identity.sealing import Sealer
+from archon_services.common.sealing import Sealer
 from archon_services.local_mesh import live_state
 from archon_services.local_mesh.audit_keys import prepare_audit_key
 from archon_services.local_mesh.browser_login import once
@@ -120,7 +120,7 @@ def init() -> None:
 
     `keys.json` is for ARCHON_KEYS of each service and agent; keep `signing-key.json` where tokens are issued.
     `audit-key.pem` is for ARCHON_AUDIT_KEY of the orchestrator; `audit.pub.pem` verifies its seals. `session.key` is
-    for ARCHON_SESSION_KEY of each HTTP gateway.
+    for ARCHON_SESSION_KEY of each HTTP gateway, `hooks.key` for ARCHON_HOOK_KEY of each orchestrator.
     """
     home = find_home()
     with home.hold():
@@ -128,6 +128,7 @@ def init() -> None:
         TokenIssuer(home).prepare()
         prepare_audit_key(home)
         Sealer.from_file(home.session_key)
+        Sealer.from_file(home.hook_key)
     print(f"{'The keys are' if is_new else 'There are keys'} in {home.root}. `archon token` issues tokens.")
 
 

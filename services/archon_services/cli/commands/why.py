@@ -28,6 +28,7 @@ def why(
 ) -> None:
     """Say why each attempt of a run went to its instance: which instances were compared by load and record, why it was
     made again, and which rule of the plan took part."""
+    from archon.hooks import DELIVERY_KEY, HOOK_KEY
     from archon.schedules import FIRE_KEY, SCHEDULE_KEY
     from archon_services.cli.render.why import why_document, why_lines
 
@@ -42,6 +43,9 @@ def why(
     if (name := metadata.get(SCHEDULE_KEY)) is not None:
         fire = strip_controls(metadata.get(FIRE_KEY, ""))
         print(f"Submitted by the schedule {strip_controls(name)}, for {fire}.\n")
+    if (name := metadata.get(HOOK_KEY)) is not None:
+        delivery = strip_controls(metadata.get(DELIVERY_KEY, ""))
+        print(f"Submitted by the hook {strip_controls(name)}, for the delivery {delivery}.\n")
     if not tasks:
         print("No task has been dispatched yet.")
     else:

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from archon import status
-from archon.errors import InvalidArgument
+from archon.errors import InvalidArgument, MessageTooLarge
 from archon_services.common.byte_budget import ByteBudget
 from archon_services.gateway.draining import Draining
 from archon_services.gateway.failures import failure_response
@@ -23,6 +23,9 @@ from archon_services.gateway.front.target import with_origin_form
 
 HEALTHY: Final = "/healthz"
 READY: Final = "/readyz"
+HOOKS: Final = "/hooks/"
+"""The path of webhooks, whose senders read the status alone."""
+
 PROBES: Final = frozenset({HEALTHY, READY})
 """Paths of probes, which name the address of a pod in the header Host."""
 
@@ -74,7 +77,10 @@ class Guard:
         except Exception as raised:  # noqa: BLE001 - whatever it is, the client gets a typed error
             error = status.as_error(raised)
             if not started:
-                await failure_response(error)(scope, receive, hardened)
+                response = failure_response(error)
+                if isinstance(error, MessageTooLarge) and scope["path"].startswith(HOOKS):
+                    response.status_code = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+                await response(scope, receive, hardened)
         finally:
             body.release()
 

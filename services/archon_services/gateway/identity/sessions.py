@@ -15,7 +15,7 @@ from typing import Final
 from starlette.requests import cookie_parser
 from starlette.responses import Response
 
-from archon_services.gateway.identity.sealing import Sealer
+from archon_services.common.sealing import Sealer
 
 PIECE: Final = 3_800
 """Characters of one cookie: browsers drop cookies above 4,096 bytes with their names and attributes."""

@@ -10,8 +10,8 @@ from typing import Final
 from archon.errors import TokenMissing
 from archon.security.authenticator import Authenticator, Caller
 from archon.security.credentials import IDENTITY_KEY, TENANT_KEY, TOKEN_ONLY_KEY
+from archon_services.common.rates import Rates
 from archon_services.gateway.identity.sessions import Sessions
-from archon_services.gateway.limits.rates import Rates
 from archon_services.gateway.limits.streams import Streams
 
 _AUTHORIZATION: Final = "authorization"

@@ -18,7 +18,7 @@ from archon.security.openid.endpoints import Endpoints, discover
 from archon.security.openid.http import request_json
 from archon.security.openid.settings import OpenIdSettings
 from archon.security.tokens import MAX_TOKEN, claims_of
-from archon_services.gateway.identity.sealing import Sealer
+from archon_services.common.sealing import Sealer
 
 SECONDS: Final = 600
 """The time that a person has for the pages of the provider."""

@@ -14,10 +14,10 @@ from starlette.routing import BaseRoute, Route
 
 from archon.errors import LinkRefused, TokenMissing
 from archon.security.openid.settings import own_settings
+from archon_services.common.sealing import Sealer
 from archon_services.gateway.descriptors import all_rpcs
 from archon_services.gateway.front.addresses import Addresses, local_path
 from archon_services.gateway.identity.logins import redeem
-from archon_services.gateway.identity.sealing import Sealer
 from archon_services.gateway.identity.sessions import Session
 from archon_services.gateway.login.openid import SECONDS, OpenIdLogin
 from archon_services.gateway.room import Gateway

@@ -24,7 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from archon.errors import NotFound
 from archon_mesh.tools.mcp.serving.client import LogLevel
-from archon_services.gateway.identity.sealing import Sealer
+from archon_services.common.sealing import Sealer
 from archon_services.gateway.mcp.catalogue import READ
 from archon_services.gateway.mcp.exchange import Cursor, Exchange, enter_exchange
 from archon_services.gateway.mcp.parts import RoomParts

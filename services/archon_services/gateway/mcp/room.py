@@ -20,10 +20,10 @@ from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
 from archon.errors import Unauthenticated
+from archon_services.common.sealing import Sealer
 from archon_services.gateway.failures import failure_response
 from archon_services.gateway.front.addresses import Addresses
 from archon_services.gateway.front.body import MAX_BODY
-from archon_services.gateway.identity.sealing import Sealer
 from archon_services.gateway.mcp.calls import Calls
 from archon_services.gateway.mcp.errors import TASKS, typed_errors
 from archon_services.gateway.mcp.handshake import Handshake

@@ -19,7 +19,7 @@ from archon.errors import InvalidArgument, LinkRefused, PermissionDenied, Unauth
 from archon.secret_answers import is_secret, seal
 from archon.types.part import Part
 from archon.types.run_question import RunQuestion
-from archon_services.gateway.identity.sealing import Sealer
+from archon_services.common.sealing import Sealer
 from archon_services.gateway.mesh_access import MeshAccess
 
 PATH: Final = "/mcp/secrets"

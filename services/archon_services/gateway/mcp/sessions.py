@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from archon.errors import NotFound
 from archon_mesh.tools.mcp.serving.client import LogLevel
-from archon_services.gateway.identity.sealing import Sealer
+from archon_services.common.sealing import Sealer
 from archon_services.gateway.identity.visitors import Visitor
 
 LASTS: Final = 30 * 24 * 3600

@@ -8,7 +8,7 @@ from typing import Any, Final
 from mcp.server.context import ServerRequestContext
 from mcp.server.request_state import InvalidRequestState
 
-from archon_services.gateway.identity.sealing import Sealer
+from archon_services.common.sealing import Sealer
 from archon_services.gateway.mesh_access import MeshAccess
 
 _PURPOSE: Final = "mcp-state"

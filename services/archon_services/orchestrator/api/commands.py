@@ -113,14 +113,15 @@ class Commands:
         *,
         wait: float = 0.0,
         attach: Callable[[str], object] | None = None,
+        payload: bytes = b"",
     ) -> tuple[str, bool]:
         """Creates a run, durable on return. Returns (run_id, True), or (the run of the same request, False). With
         `wait` it returns when the run has ended, at the latest after so many seconds. `attach` is called with the run's
-        id before its first step is stored.
+        id before its first step is stored. `payload` identifies the request to requests of its id; by default its hash.
 
         Raises RunExpired if the same request's run was deleted after its time: the request id is remembered for
         longer."""
-        run_id, created = await self._submit(request, wait, attach)
+        run_id, created = await self._submit(request, wait, attach, payload)
         await self._check_kept(request.request_id, run_id, created=created)
         if not created and wait > 0:
             await self.wait(run_id, wait)
@@ -150,14 +151,14 @@ class Commands:
             )
 
     async def _submit(
-        self, request: pb.SubmitRunRequest, wait: float, attach: Callable[[str], object] | None
+        self, request: pb.SubmitRunRequest, wait: float, attach: Callable[[str], object] | None, payload: bytes
     ) -> tuple[str, bool]:
         check_submit(request)
-        payload = payload_hash(request) if request.request_id else b""
+        payload = payload or (payload_hash(request) if request.request_id else b"")
         try:
             submission = await self._submission(request)
         except ArchonError:
-            if (same := await self._accepted(request.request_id, payload)) is None:
+            if (same := await self.accepted(request.request_id, payload)) is None:
                 raise
             return same, False
         kept = Kept(plan=given_plan(submission, request.plan_json)) if request.plan_json else NOTHING_KEPT
@@ -170,7 +171,7 @@ class Commands:
         try:
             run_id, created = await self._runs.submit(submission, payload, bound, kept=kept, audit=audit)
         except QuotaExceeded:
-            if (same := await self._accepted(request.request_id, payload)) is None:
+            if (same := await self.accepted(request.request_id, payload)) is None:
                 raise
             return same, False
         if created and bound and self._journal.shared and self._runs.held(run_id) is None:
@@ -181,7 +182,7 @@ class Commands:
         """Returns the breakpoints of a request. Raises as `requested_breakpoints` does."""
         return requested_breakpoints(requested, self._policy)
 
-    async def _accepted(self, request_id: str, payload: bytes) -> str | None:
+    async def accepted(self, request_id: str, payload: bytes) -> str | None:
         """Returns the run that the same request created before, None if there is none: a request that was accepted
         before stays accepted, whichever instances live by now, and whatever quotas are used up. Raises
         RequestIdReused."""

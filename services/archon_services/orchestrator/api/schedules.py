@@ -18,7 +18,7 @@ from archon_services.orchestrator.api.schedule_validation import (
     check_schedule,
     check_violations,
 )
-from archon_services.orchestrator.api.scheduled_runs import caller
+from archon_services.orchestrator.api.trigger_owner import caller
 from archon_services.orchestrator.audit import AuditRecord
 from archon_services.orchestrator.convert.schedule import etag_of, policies_from_proto, times_from_proto
 from archon_services.orchestrator.schedules.codec import KIND

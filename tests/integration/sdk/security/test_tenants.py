@@ -31,13 +31,22 @@ from archon.api.memory.v1 import long_term_memory_service_pb2 as long_term
 from archon.api.memory.v1 import memory_graph_service_pb2 as graph
 from archon.api.memory.v1 import memory_pb2
 from archon.api.memory.v1 import working_memory_service_pb2 as working
+from archon.api.orchestrator.v1 import hook_service_pb2 as hooks
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as orchestrator
 from archon.api.orchestrator.v1 import schedule_service_pb2 as schedules
 from archon.api.registry.v1 import registry_pb2
 from archon.api.registry.v1 import registry_service_pb2 as registry
 from archon.api.tool.v1 import tool_service_pb2 as tool
 from archon.client import Client
-from archon.errors import AlreadyExists, ArchonError, FailedPrecondition, NotFound, PermissionDenied, UnknownRole
+from archon.errors import (
+    AlreadyExists,
+    ArchonError,
+    DeliveryUnverified,
+    FailedPrecondition,
+    NotFound,
+    PermissionDenied,
+    UnknownRole,
+)
 from archon.principal import Kind, Principal
 from archon.registry import Tool
 from archon.security.certificates import CertificateFolder
@@ -59,6 +68,9 @@ SERVICES: Final = Principal(Kind.SERVICE, "of-tests")
 
 SCHEDULE: Final = "yearly"
 """The name of a schedule of acme."""
+
+HOOK: Final = "pushed"
+"""The name of a hook of acme."""
 
 SCOPE: Final = "planning"
 """A session of acme, and the scope of its shared and working memory. Blue may have one of the same name."""
@@ -173,7 +185,7 @@ class Outcome:
 
     @property
     def refused(self) -> bool:
-        return isinstance(self.error, NotFound | PermissionDenied | AlreadyExists)
+        return isinstance(self.error, NotFound | PermissionDenied | AlreadyExists | DeliveryUnverified)
 
 
 async def call(world: World, method: str, request: Message, tenant: str, kind: Kind | None = None) -> Outcome:
@@ -221,7 +233,14 @@ def _schedule() -> schedules.Schedule:
     return schedules.Schedule(name=SCHEDULE, times=times, run=_submit(), note="of someone", paused=True)
 
 
+def _hook() -> hooks.Hook:
+    return hooks.Hook(name=HOOK, run=_submit(), note="of someone")
+
+
 READS: Final[dict[str, Request]] = {
+    "orchestrator.v1.HookService/GetHook": lambda w: hooks.GetHookRequest(name=HOOK),
+    "orchestrator.v1.HookService/ListHooks": lambda w: hooks.ListHooksRequest(),
+    "orchestrator.v1.HookService/ListDeliveries": lambda w: hooks.ListDeliveriesRequest(name=HOOK),
     "orchestrator.v1.ScheduleService/GetSchedule": lambda w: schedules.GetScheduleRequest(name=SCHEDULE),
     "orchestrator.v1.ScheduleService/ListSchedules": lambda w: schedules.ListSchedulesRequest(),
     "orchestrator.v1.ScheduleService/ListFires": lambda w: schedules.ListFiresRequest(name=SCHEDULE),
@@ -256,6 +275,12 @@ READS: Final[dict[str, Request]] = {
 """Calls whose answer shows something of acme's."""
 
 CHANGES: Final[dict[str, Request]] = {
+    "orchestrator.v1.HookService/RotateHookSecret": lambda w: hooks.RotateHookSecretRequest(name=HOOK),
+    "orchestrator.v1.HookService/PauseHook": lambda w: hooks.PauseHookRequest(name=HOOK),
+    "orchestrator.v1.HookService/ResumeHook": lambda w: hooks.ResumeHookRequest(name=HOOK),
+    "orchestrator.v1.HookService/DeleteHook": lambda w: hooks.DeleteHookRequest(name=HOOK),
+    "orchestrator.v1.HookService/SignDelivery": lambda w: hooks.SignDeliveryRequest(name=HOOK),
+    "orchestrator.v1.HookService/Deliver": lambda w: hooks.DeliverRequest(name=HOOK),
     "orchestrator.v1.ScheduleService/UpdateSchedule": lambda w: schedules.UpdateScheduleRequest(schedule=_schedule()),
     "orchestrator.v1.ScheduleService/PauseSchedule": lambda w: schedules.PauseScheduleRequest(name=SCHEDULE),
     "orchestrator.v1.ScheduleService/ResumeSchedule": lambda w: schedules.ResumeScheduleRequest(name=SCHEDULE),
@@ -293,6 +318,7 @@ CHANGES: Final[dict[str, Request]] = {
 """Calls that are refused to blue, because the thing does not exist for it, or belongs to another."""
 
 OWN: Final[dict[str, Request]] = {
+    "orchestrator.v1.HookService/CreateHook": lambda w: hooks.CreateHookRequest(hook=_hook()),
     "orchestrator.v1.ScheduleService/CreateSchedule": lambda w: schedules.CreateScheduleRequest(schedule=_schedule()),
     "orchestrator.v1.OrchestratorService/GetQuotas": lambda w: orchestrator.GetQuotasRequest(),
     "orchestrator.v1.OrchestratorService/ListLearnedVersions": lambda w: orchestrator.ListLearnedVersionsRequest(),
@@ -384,6 +410,22 @@ async def _secret_tool(arguments: object, call: object) -> str:
     return SECRET
 
 
+async def _hook_of(client: Client, world: World) -> None:
+    """Adds a hook, and a delivery to it."""
+    await client.hooks.create(HOOK, "work", scheme="github", note=SECRET, run={"roles": ["worker"]})
+    _, headers = await client.hooks.sign(HOOK, b"{}")
+    named = headers | {"x-github-event": SECRET}
+    delivery = hooks.DeliverRequest(
+        name=HOOK, body=b"{}", headers=[hooks.DeliveryHeader(name=name, value=value) for name, value in named.items()]
+    )
+    await call(world, _full("orchestrator.v1.HookService/Deliver"), delivery, "acme")
+
+    async def listed() -> bool:
+        return [each.state async for each in client.hooks.deliveries(HOOK)] == ["accepted"]
+
+    await eventually(listed)
+
+
 async def _fill(world: World) -> None:
     """Gives acme a run that has ended, one that waits for a person, an edge, and entries in each memory."""
     edge = common.Edge(upstream="worker", downstream="editor")
@@ -393,6 +435,7 @@ async def _fill(world: World) -> None:
             SCHEDULE, "work", cron="0 0 1 1 *", note=SECRET, paused=True, run={"roles": ["worker"]}
         )
         await client.schedules.trigger(SCHEDULE, request_id=SECRET)
+        await _hook_of(client, world)
 
         async def fired() -> bool:
             return [fire.state async for fire in client.schedules.fires(SCHEDULE)] == ["completed"]

@@ -148,7 +148,7 @@ async def test_no_request_is_an_internal_error(
     served: GatewayMesh, number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
-    monkeypatch.setattr("archon_services.gateway.limits.rates.Rates.admit", lambda *_: None)
+    monkeypatch.setattr("archon_services.common.rates.Rates.admit", lambda *_: None)
     chance = random.Random(number)
     token = served.headers(OPERATOR, seconds=36_000)["authorization"]
     answered = 0

@@ -31,6 +31,7 @@ OCCASIONAL = {
     metrics.ATTEMPTS_REPEATED,  # after a failure
     metrics.FRAMES_REFUSED,
     metrics.LEASE,  # journals that are shared
+    metrics.HOOK_DELIVERIES,  # meshes with hooks
     metrics.SCHEDULE_FIRES,  # meshes with schedules
     metrics.QUOTA_USE,  # meshes with quotas
 }

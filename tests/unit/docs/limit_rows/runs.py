@@ -459,6 +459,29 @@ LIMITS: Final[list[Limit]] = [
         ["test_marks_replace_the_same_identity_and_go_with_the_run"],
     ),
     Limit(
+        "Hooks of a tenant; the run of one; the body of a delivery, its levels; deliveries that are listed; "
+        "signatures of a delivery that are compared",
+        "{archon_services.orchestrator.api.hooks:MAX_HOOKS}; "
+        "{archon_services.orchestrator.api.schedule_validation:MAX_RUN_BYTES|bytes}; "
+        "{archon_services.orchestrator.hooks.hook:MAX_BODY|bytes}, "
+        "{archon_services.orchestrator.hooks.content:MAX_DEPTH}; "
+        "{archon_services.orchestrator.journal.triggers:MAX_FIRES}; "
+        "{archon_services.orchestrator.hooks.signatures:MAX_SIGNATURES}",
+        "`RESOURCE_EXHAUSTED`; `MESSAGE_TOO_LARGE`; `MESSAGE_TOO_LARGE` with HTTP status 413, `INVALID_ARGUMENT`; the "
+        "oldest are deleted; further ones do not count.",
+        [
+            "test_a_large_body_is_413_and_a_chunked_one_is_read",
+            "test_the_depth_of_a_body_is_bounded",
+            "test_one_of_several_signatures_is_enough_up_to_a_bound",
+        ],
+    ),
+    Limit(
+        "Deliveries a minute that an orchestrator takes of a hook, if it does not say how many",
+        "{archon_services.orchestrator.hooks.hook:PER_MINUTE}",
+        "`TOO_MANY_REQUESTS`, with `Retry-After`; deliveries that came before do not count.",
+        ["test_a_hook_takes_so_many_and_repeats_do_not_count"],
+    ),
+    Limit(
         "Schedules of a tenant; the run of one; fires that are kept, that wait, and runs in progress of one",
         "{archon_services.orchestrator.api.schedules:MAX_SCHEDULES}; "
         "{archon_services.orchestrator.api.schedule_validation:MAX_RUN_BYTES|bytes}; "

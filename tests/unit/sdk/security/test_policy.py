@@ -13,6 +13,7 @@ import archon.api.audit.v1.audit_service_pb2 as audit
 import archon.api.memory.v1.long_term_memory_service_pb2 as long_term
 import archon.api.memory.v1.memory_graph_service_pb2 as graph
 import archon.api.memory.v1.working_memory_service_pb2 as working
+import archon.api.orchestrator.v1.hook_service_pb2 as hooks
 import archon.api.orchestrator.v1.orchestrator_service_pb2 as orchestrator
 import archon.api.orchestrator.v1.schedule_service_pb2 as schedules
 import archon.api.registry.v1.registry_service_pb2 as registry
@@ -23,7 +24,19 @@ from archon.security.policy import POLICY, check_allowed, check_role
 
 ROOT = Path(__file__).parents[4]
 
-MODULES = (agent_service, attach_service, audit, long_term, graph, working, orchestrator, schedules, registry, tool)
+MODULES = (
+    agent_service,
+    attach_service,
+    audit,
+    long_term,
+    graph,
+    working,
+    orchestrator,
+    schedules,
+    hooks,
+    registry,
+    tool,
+)
 
 
 def rpcs() -> set[str]:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from archon.errors import NotFound
 from archon.security.authenticator import Caller
-from archon_services.gateway.identity.sealing import Sealer
+from archon_services.common.sealing import Sealer
 from archon_services.gateway.identity.visitors import Visitor
 from archon_services.gateway.mcp import exchange as module
 from archon_services.gateway.mcp.exchange import MAX_WAITING, Cursor, Exchange

@@ -214,6 +214,16 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """NOT_FOUND: the tenant has no schedule of this name."""
     ERROR_REASON_SCHEDULE_CHANGED: _ErrorReason.ValueType  # 95
     """ABORTED: the schedule was changed since the caller has read it."""
+    ERROR_REASON_UNKNOWN_HOOK: _ErrorReason.ValueType  # 96
+    """The tenant has no hook of this name."""
+    ERROR_REASON_DELIVERY_UNVERIFIED: _ErrorReason.ValueType  # 97
+    """There is no such hook, or the signature of the delivery is not one of its."""
+    ERROR_REASON_DELIVERY_STALE: _ErrorReason.ValueType  # 98
+    """The delivery was signed too long ago, or in the future."""
+    ERROR_REASON_DELIVERY_ID_REUSED: _ErrorReason.ValueType  # 99
+    """The id of the delivery came before with another body."""
+    ERROR_REASON_HOOK_PAUSED: _ErrorReason.ValueType  # 100
+    """The hook is paused."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -408,6 +418,16 @@ ERROR_REASON_UNKNOWN_SCHEDULE: ErrorReason.ValueType  # 94
 """NOT_FOUND: the tenant has no schedule of this name."""
 ERROR_REASON_SCHEDULE_CHANGED: ErrorReason.ValueType  # 95
 """ABORTED: the schedule was changed since the caller has read it."""
+ERROR_REASON_UNKNOWN_HOOK: ErrorReason.ValueType  # 96
+"""The tenant has no hook of this name."""
+ERROR_REASON_DELIVERY_UNVERIFIED: ErrorReason.ValueType  # 97
+"""There is no such hook, or the signature of the delivery is not one of its."""
+ERROR_REASON_DELIVERY_STALE: ErrorReason.ValueType  # 98
+"""The delivery was signed too long ago, or in the future."""
+ERROR_REASON_DELIVERY_ID_REUSED: ErrorReason.ValueType  # 99
+"""The id of the delivery came before with another body."""
+ERROR_REASON_HOOK_PAUSED: ErrorReason.ValueType  # 100
+"""The hook is paused."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

@@ -268,6 +268,21 @@ public final class Reasons {
   /** ABORTED: the schedule was changed since the caller has read it. */
   public static final String SCHEDULE_CHANGED = "SCHEDULE_CHANGED";
 
+  /** The tenant has no hook of this name. */
+  public static final String UNKNOWN_HOOK = "UNKNOWN_HOOK";
+
+  /** There is no such hook, or the signature of the delivery is not one of its. */
+  public static final String DELIVERY_UNVERIFIED = "DELIVERY_UNVERIFIED";
+
+  /** The delivery was signed too long ago, or in the future. */
+  public static final String DELIVERY_STALE = "DELIVERY_STALE";
+
+  /** The id of the delivery came before with another body. */
+  public static final String DELIVERY_ID_REUSED = "DELIVERY_ID_REUSED";
+
+  /** The hook is paused. */
+  public static final String HOOK_PAUSED = "HOOK_PAUSED";
+
   private static final Map<String, FailureKind> KINDS = new LinkedHashMap<>();
   private static final Map<String, Reason> REASONS = new LinkedHashMap<>();
   private static final Map<Integer, Reason> NUMBERS = new LinkedHashMap<>();
@@ -406,6 +421,11 @@ public final class Reasons {
     reason(FRONT_END_TOOLS_REFUSED, 92, Status.Code.FAILED_PRECONDITION, "input.invalid");
     reason(UNKNOWN_SCHEDULE, 94, Status.Code.NOT_FOUND, "input.not_found");
     reason(SCHEDULE_CHANGED, 95, Status.Code.ABORTED, "collaboration.shared_state_conflict");
+    reason(UNKNOWN_HOOK, 96, Status.Code.NOT_FOUND, "input.not_found");
+    reason(DELIVERY_UNVERIFIED, 97, Status.Code.UNAUTHENTICATED, "input.permission");
+    reason(DELIVERY_STALE, 98, Status.Code.INVALID_ARGUMENT, "infrastructure.clock_skew");
+    reason(DELIVERY_ID_REUSED, 99, Status.Code.ALREADY_EXISTS, "input.invalid");
+    reason(HOOK_PAUSED, 100, Status.Code.UNAVAILABLE, "infrastructure.partition");
     KIND_OF_CODE.put(Status.Code.CANCELLED, "input.cancelled");
     KIND_OF_CODE.put(Status.Code.UNKNOWN, "infrastructure.fault");
     KIND_OF_CODE.put(Status.Code.INVALID_ARGUMENT, "input.invalid");

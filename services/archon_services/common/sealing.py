@@ -1,4 +1,5 @@
-"""Seals texts that a browser keeps for the gateway: encrypted and signed, with an age (Fernet)."""
+"""Seals texts that are kept elsewhere, such as in a browser or a journal: encrypted and signed, with an age
+(Fernet)."""
 
 from __future__ import annotations
 
@@ -39,9 +40,9 @@ class Sealer:
                     file.write(Fernet.generate_key() + b"\n")
             keys = [Fernet(line) for line in path.read_bytes().split()[:MAX_KEYS]]
         except (OSError, ValueError) as error:
-            raise FailedPrecondition(f"cannot use the key of sessions {path}: {error}") from None
+            raise FailedPrecondition(f"cannot use the key {path}: {error}") from None
         if not keys:
-            raise FailedPrecondition(f"the file of the key of sessions {path} has no key")
+            raise FailedPrecondition(f"the file {path} has no key")
         return cls(MultiFernet(keys))
 
     def seal(self, purpose: str, text: str) -> str:

@@ -1,0 +1,329 @@
+"""`archon hook`: runs that signed webhooks submit at the HTTP gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+
+from archon_services.cli.commands.run import StrategyName, budget_of
+from archon_services.cli.errors import NOT_FOUND, UNREACHABLE, USAGE, CliError
+from archon_services.cli.hook_request import base_url, hook_request, read_secret
+from archon_services.cli.options import JsonOption, MetadataOption, OrchestratorOption, UserOption
+from archon_services.cli.render.hook_text import (
+    delivery_values,
+    print_hook,
+    print_hooks,
+    print_secret,
+    values,
+)
+from archon_services.cli.render.output import print_json, strip_controls
+from archon_services.cli.run_metadata import metadata_of
+from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.when import seconds_of
+
+if TYPE_CHECKING:
+    from archon.client import Client
+    from archon.types import Hook
+
+hook = typer.Typer(no_args_is_help=True)
+
+T = TypeVar("T")
+
+SHOWN: Final = 10
+"""Deliveries that `archon hook show` prints."""
+
+SECONDS: Final = 15.0
+"""The time of a test delivery."""
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of a hook.")]
+SecretOption = Annotated[
+    str, typer.Option("--secret-file", metavar="FILE", help="The secret that the sender gives; - for standard input.")
+]
+
+
+class SchemeName(StrEnum):
+    """The schemes of signatures."""
+
+    STANDARD = "standard"
+    GITHUB = "github"
+    STRIPE = "stripe"
+    SLACK = "slack"
+
+
+@hook.callback()
+def _group() -> None:
+    """Submit runs for signed webhooks: POST /hooks/NAME at the HTTP gateway."""
+
+
+@hook.command()
+def add(
+    name: NameArgument,
+    goal: Annotated[
+        str,
+        typer.Argument(metavar="[GOAL]", help="The goal, such as 'Review {{ body.url }}'; - reads standard input."),
+    ] = "",
+    scheme: Annotated[SchemeName, typer.Option(help="How the sender signs.")] = SchemeName.STANDARD,
+    secret_file: SecretOption = "",
+    workflow: Annotated[str, typer.Option(metavar="NAME", help="A workflow to run instead of a goal.")] = "",
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option("-p", "--parameter", metavar="KEY=VALUE", help="Of the workflow, such as city='{{ body.city }}'."),
+    ] = None,
+    event: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="An event that submits a run, such as push; by default all. Repeatable."),
+    ] = None,
+    attach_body: Annotated[bool, typer.Option("--attach-body", help="Make the body a part of the goal.")] = False,
+    max_per_minute: Annotated[
+        int, typer.Option(min=0, max=60_000, metavar="N", help="Deliveries an orchestrator takes; 0: 600.")
+    ] = 0,
+    replay_window: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="GitHub: for how long the same body is the same delivery; by default 1d."),
+    ] = "",
+    note: Annotated[str, typer.Option(metavar="TEXT", help="A note for people.")] = "",
+    role: Annotated[list[str] | None, typer.Option(metavar="ROLE", help="As of `archon run`. Repeatable.")] = None,
+    strategy: Annotated[StrategyName | None, typer.Option(help="As of `archon run`.")] = None,
+    session: Annotated[
+        str, typer.Option(metavar="ID", help="The session whose shared memory the runs use, such as pr-{{ body.id }}.")
+    ] = "",
+    timeout: Annotated[
+        float | None, typer.Option(min=0.001, metavar="SECONDS", help="The time limit of each run; by default 1 h.")
+    ] = None,
+    budget_tokens: Annotated[int | None, typer.Option(min=1, metavar="N", help="Budget of each run in tokens.")] = None,
+    budget_cost: Annotated[float | None, typer.Option(metavar="USD", help="Budget of each run in US dollars.")] = None,
+    user: UserOption = "",
+    metadata: MetadataOption = None,
+    as_json: JsonOption = False,
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """Add a hook, and print its URL and its secret.
+
+    Its runs have the rights that you have at each delivery.
+    """
+    from archon_services.cli.commands.workflow import load_template
+    from archon_services.cli.follow_run import RunRequest
+
+    if replay_window and scheme is not SchemeName.GITHUB:
+        raise CliError("--replay-window is for --scheme github, which signs no id", code=USAGE)
+    window = seconds_of(replay_window, "--replay-window") if replay_window else None
+    options = RunRequest(
+        "",
+        tuple(role or ()),
+        session,
+        timeout,
+        str(strategy or ""),
+        budget_of(tokens=budget_tokens, cost=budget_cost, depth=None),
+        metadata=metadata_of(user, metadata or []),
+    )
+    if goal == "-" and secret_file == "-":
+        raise CliError("standard input has the goal or the secret, not both", code=USAGE)
+    request = hook_request(options, goal, workflow, parameter or [], orchestrator, load=load_template)
+    given = read_secret(secret_file, needed=scheme in (SchemeName.STRIPE, SchemeName.SLACK))
+    run: Any = request.options()
+    added, secret = _call(
+        orchestrator,
+        lambda client: client.hooks.create(
+            name, request.goal, scheme=scheme.value, secret=given, run=run, attach_body=attach_body,
+            events=event or (), max_per_minute=max_per_minute, replay_window=window, note=note,
+        ),
+    )  # fmt: skip
+    _print_added(added, "" if given else secret, as_json=as_json)
+
+
+def _print_added(added: Hook, secret: str, *, as_json: bool) -> None:
+    """Prints a hook with its secret, unless the caller has given it."""
+    if as_json:
+        print_json({**values(added), **({"secret": secret} if secret else {})})
+        return
+    print_hook(added, base_url(), [])
+    if secret:
+        print_secret(added.name, secret)
+
+
+@hook.command("list")
+def list_(as_json: JsonOption = False, orchestrator: OrchestratorOption = "") -> None:
+    """List the hooks."""
+    hooks = _call(orchestrator, lambda client: client.hooks.list())
+    if as_json:
+        print_json([values(each) for each in hooks])
+    else:
+        print_hooks(hooks)
+
+
+@hook.command()
+def show(
+    name: NameArgument,
+    deliveries: Annotated[
+        int, typer.Option(min=0, max=1_000, metavar="N", help="The number of deliveries to show.")
+    ] = SHOWN,
+    as_json: JsonOption = False,
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """Show a hook, its URL and its last deliveries.
+
+    A delivery is listed once its signature was verified, within a second.
+    """
+
+    async def read(client: Client) -> tuple[Hook, list[Any]]:
+        found = await client.hooks.get(name)
+        last: list[Any] = []
+        if deliveries:
+            async for delivery in client.hooks.deliveries(name):
+                last.append(delivery)
+                if len(last) >= deliveries:
+                    break
+        return found, last
+
+    found, last = _call(orchestrator, read)
+    if as_json:
+        print_json({**values(found), "deliveries": [delivery_values(each) for each in last]})
+    else:
+        print_hook(found, base_url(), last)
+
+
+@hook.command()
+def rotate(
+    name: NameArgument,
+    secret_file: SecretOption = "",
+    overlap: Annotated[
+        str, typer.Option(metavar="TIME", help="How long the secret before stays valid; by default 1d, 0s ends it.")
+    ] = "",
+    as_json: JsonOption = False,
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """Give a hook another secret.
+
+    Of Stripe and Slack, give the one that they show: --secret-file.
+    """
+    given = read_secret(secret_file, needed=False)
+    seconds = seconds_of(overlap, "--overlap") if overlap else None
+    rotated, secret = _call(orchestrator, lambda client: client.hooks.rotate(name, secret=given, overlap=seconds))
+    _print_added(rotated, "" if given else secret, as_json=as_json)
+
+
+@hook.command()
+def pause(
+    name: NameArgument,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for people.")] = "",
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """Pause a hook.
+
+    Senders have to try their deliveries again later; runs in progress continue.
+    """
+    _call(orchestrator, lambda client: client.hooks.pause(name, reason))
+    print(f"Paused {name}.")
+
+
+@hook.command()
+def resume(name: NameArgument, orchestrator: OrchestratorOption = "") -> None:
+    """Resume a hook."""
+    _call(orchestrator, lambda client: client.hooks.resume(name))
+    print(f"Resumed {name}.")
+
+
+@hook.command("test")
+def send_test(
+    name: NameArgument,
+    body: Annotated[str, typer.Option(metavar="JSON", help="The body; - reads standard input.")] = "{}",
+    event: Annotated[str, typer.Option(metavar="NAME", help="The event of GitHub, such as push.")] = "",
+    url: Annotated[
+        str,
+        typer.Option(metavar="URL", help="The HTTP gateway; by default ARCHON_PUBLIC_URL, or that of this machine."),
+    ] = "",
+    as_json: JsonOption = False,
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """Send a hook a signed request, as its sender does.
+
+    It submits a run. The orchestrator signs it: no secret is needed.
+    """
+    import sys
+
+    content = sys.stdin.buffer.read() if body == "-" else body.encode()
+    base = url.rstrip("/") or base_url()
+    if not base:
+        raise CliError("the URL of the HTTP gateway is not known", hint="--url gives it.", code=USAGE)
+    path, headers = _call(orchestrator, lambda client: client.hooks.sign(name, content, event=event))
+    code, answer = _call_gateway(f"{base}{path}", content, headers)
+    if as_json:
+        print_json({"status": code, "answer": answer})
+    else:
+        _print_answer(code, answer)
+    if code >= 300:
+        raise CliError(f"the HTTP gateway refused the delivery: {code}")
+
+
+def _print_answer(code: int, answer: Any) -> None:
+    if not isinstance(answer, dict):
+        print(f"{code}: {strip_controls(str(answer)[:1_000])}")
+    elif run := answer.get("run"):
+        print(f"{code} {answer.get('state')}: `archon watch {strip_controls(str(run))}` follows its run.")
+    else:
+        print(f"{code} {answer.get('state') or strip_controls(str(answer.get('message', ''))[:1_000])}")
+
+
+def _call_gateway(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, Any]:
+    """Posts a delivery, and returns the status and the answer. Raises CliError if no gateway answers."""
+    import json
+
+    import httpx2
+
+    try:
+        with httpx2.Client(timeout=SECONDS, verify=_certificates()) as client:
+            response = client.post(url, content=body, headers=headers)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise CliError(f"no answer of {url}: {error}", code=UNREACHABLE) from None
+    try:
+        return response.status_code, response.json()
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        return response.status_code, response.text
+
+
+def _certificates() -> Any:
+    """Returns the TLS context: with the authorities of the system and of the mesh of this machine."""
+    import httpx2
+
+    from archon_services.cli.contexts import find_home
+
+    context = httpx2.create_ssl_context()
+    authority = find_home().folder.user_certificate / "ca.crt"
+    if authority.is_file():
+        context.load_verify_locations(authority)
+    return context
+
+
+@hook.command()
+def remove(name: NameArgument, orchestrator: OrchestratorOption = "") -> None:
+    """Remove a hook and its list of deliveries.
+
+    Its runs go on.
+    """
+    _call(orchestrator, lambda client: client.hooks.delete(name))
+    print(f"Removed {name}.")
+
+
+def _call(orchestrator: str, call: Callable[[Client], Awaitable[T]]) -> T:
+    """Calls the orchestrator. Raises CliError with a hint if there is no such hook."""
+    from archon.errors import AlreadyExists, UnknownHook
+
+    address = find_orchestrator(orchestrator)
+
+    async def run() -> T:
+        from archon.client import Client
+
+        with connecting("orchestrator", address):
+            async with Client(address) as client:
+                return await call(client)
+
+    try:
+        return asyncio.run(run())
+    except UnknownHook as error:
+        raise CliError(error.message, hint="`archon hook list` lists the hooks.", code=NOT_FOUND) from None
+    except AlreadyExists as error:
+        raise CliError(error.message, hint="`archon hook remove` removes it.") from None
