@@ -27,7 +27,7 @@ async def test_tls_has_no_weak_version_or_cipher(tmp_path: Path, monkeypatch: py
     if not PYTHON.exists():
         missing("scanners", f"{PYTHON} does not exist: `make scanners`")
     now = datetime.datetime.now(datetime.UTC)
-    Authority.create("mesh", now=now).issue_server(tmp_path / "tls", ["localhost", "127.0.0.1"], now=now, days=1.0)
+    Authority.create("mesh", now=now).issue_server(tmp_path / "tls", ("localhost", "127.0.0.1"), now=now, days=1.0)
     async with gateway_mesh(tmp_path, monkeypatch, http_tls=str(tmp_path / "tls")) as served:
         pipe = asyncio.subprocess.PIPE
         scan = await asyncio.create_subprocess_exec(PYTHON, SCAN, served.gateway.address, stdout=pipe, stderr=pipe)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import ssl
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,10 +32,10 @@ async def test_no_room_has_a_finding_above_low(
     if not (FOLDER / INDEX).exists():
         missing("web", "the web page is not built: `make web`")
     now = datetime.datetime.now(datetime.UTC)
-    Authority.create("mesh", now=now).issue_server(tmp_path / "tls", ["localhost", "127.0.0.1"], now=now, days=1.0)
+    Authority.create("mesh", now=now).issue_server(tmp_path / "tls", ("localhost", "127.0.0.1"), now=now, days=1.0)
     exchanges = tmp_path / "exchanges"
     exchanges.mkdir()
-    settings = {"http_tls": str(tmp_path / "tls")} if encrypted else {}
+    settings: dict[str, Any] = {"http_tls": str(tmp_path / "tls")} if encrypted else {}
     trusted = {"verify": ssl.create_default_context(cafile=str(tmp_path / "tls" / "ca.crt"))} if encrypted else {}
     async with gateway_mesh(tmp_path, monkeypatch, requests_per_second=10_000.0, **settings) as served:
         names = await record_all(served, Principal(Kind.ADMIN, "ada"), exchanges, **trusted)

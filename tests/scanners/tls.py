@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Final
 
-from sslyze import (
+from sslyze import (  # type: ignore[import-not-found]  # in an environment of its own
     ScanCommand,
     Scanner,
     ServerNetworkLocation,

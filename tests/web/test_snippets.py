@@ -39,7 +39,7 @@ def script() -> str:
         missing(node22.NAME, "needs Node 22")
     command = [str(node), "--no-warnings", "--input-type=module", "-e", STRIP]
     done = subprocess.run(command, input=source, capture_output=True, text=True, timeout=30, check=True)
-    return done.stdout.replace("export ", "")
+    return str(done.stdout).replace("export ", "")
 
 
 @asynccontextmanager

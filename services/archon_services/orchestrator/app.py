@@ -36,7 +36,13 @@ from archon_services.orchestrator.runs.limits import RunLimits
 from archon_services.orchestrator.runs.manager import Runs
 from archon_services.orchestrator.runs.states.load import load_events
 from archon_services.orchestrator.schedules import ScheduleFiring
-from archon_services.orchestrator.serving import audit_service, make_server, orchestrator_service, schedule_service
+from archon_services.orchestrator.serving import (
+    audit_service,
+    hook_service,
+    make_server,
+    orchestrator_service,
+    schedule_service,
+)
 from archon_services.orchestrator.sessions import SessionPool
 from archon_services.orchestrator.sessions.heartbeat import Limits
 from archon_services.orchestrator.settings import OrchestratorSettings

@@ -99,7 +99,7 @@ class AgentRuns:
         if not self._agent:
             chosen = await self._client.choose_strategy(wish.goal)
             roles, strategy = chosen.roles, chosen.strategy
-        metadata = {**wish.options["metadata"], **tools}
+        metadata = {**(wish.options["metadata"] or {}), **tools}
         options = RunOptions(**{**wish.options, "metadata": metadata, "roles": list(roles), "strategy": strategy})
         try:
             run = (await self._client.submit(wish.goal, **options)).run
@@ -149,7 +149,7 @@ class AgentRuns:
 
     def _check_coverage(self, run: Run, named: Collection[str], newest: int) -> None:
         """Raises InterruptsPending if an answer is missing to a question that was open with an answered one. The newest
-        of those was asked at the time `newest`, in milliseconds."""
+        of these was asked at the time `newest`, in milliseconds."""
         if not any(question.input_id in named for question in run.questions):
             return  # all were answered before
         left = [each.input_id for each in run.questions if each.input_id not in named and asked_at(each) <= newest]

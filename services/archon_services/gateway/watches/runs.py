@@ -1,4 +1,4 @@
-"""The events of runs, from the orchestrator: one watch for each run and tenant, whoever its viewers are."""
+"""The events of runs, from the orchestrator: one watch for each run and tenant."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ import pytest
 
 from archon.principal import Kind, Principal
 from archon_services.gateway import connections
-from archon_services.gateway.events import hub
 from archon_services.gateway.front import body
+from archon_services.gateway.watches import hub
 from tests.fixtures.http_gateway import OPERATOR, ORCHESTRATOR, VIEWER, GatewayMesh, gateway_mesh, watching
 from tests.fixtures.waiting import until
 
