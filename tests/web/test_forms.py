@@ -183,7 +183,7 @@ async def test_a_breakpoint_holds_the_run_and_asks(web: WebMesh) -> None:
         await steps.until_begun("one")
         page = await opened.go(f"/runs/{run.run_id}")
         await page.get_by_role("button", name="Breakpoints").click()
-        await page.get_by_label("Hold").select_option("before the step")
+        await page.get_by_role("combobox", name=re.compile("^Hold")).select_option("before the step")
         await page.get_by_label("Name, * for any").fill("two")
         await page.get_by_role("button", name="Add").click()
         await expect(page.get_by_role("button", name="Breakpoints (1)")).to_be_visible()
