@@ -1,5 +1,5 @@
 /** Runs and their events, as a client reads them. */
-import type { Question as QuestionMessage, Run as RunMessage, RunEvent as EventMessage, Task as TaskMessage } from "../api/archon/api/orchestrator/v1/run_pb.js";
+import { RunEventSchema, type Question as QuestionMessage, type Run as RunMessage, type RunEvent as EventMessage, type Task as TaskMessage } from "../api/archon/api/orchestrator/v1/run_pb.js";
 import { QuestionKind } from "../api/archon/api/common/v1/question_pb.js";
 import type { Plan } from "../api/archon/api/common/v1/plan_pb.js";
 import { ResourceExhausted, type ArchonError } from "../errors.js";
@@ -132,6 +132,8 @@ export class Run {
   }
 }
 
+const ARMS = new Map(RunEventSchema.oneofs[0]?.fields.map((field) => [field.localName, field.name]));
+
 /** An event of a run: its kind, and its content as the message in `proto.event`. */
 export class RunEvent {
   constructor(readonly proto: EventMessage) {}
@@ -152,7 +154,7 @@ export class RunEvent {
 
   /** The kind of event by its name in the contract, such as `text_delta`; empty if it is unknown to this version. */
   get kind(): string {
-    return (this.proto.event.case ?? "").replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    return ARMS.get(this.proto.event.case ?? "") ?? "";
   }
 
   /** The attempt that the event concerns; undefined if it concerns the run. */

@@ -125,9 +125,9 @@ function enumLine({ name, value: values }: EnumDescriptorProto): string {
   return [name, "=", `-${prefix}`, ...texts].join(" ");
 }
 
-/** Returns the module of a stub. A name that the page does not use is left out by the bundler; a type that is not kept throws where it is used. */
+/** Returns the module of a stub. The SDK asks for the oneofs of one message, for a property that neither the page nor the fold reads. A name that the page does not use is left out by the bundler; a type that is not kept throws where it is used. */
 function stubOf(file: FileDescriptorProto, runtime: string): string {
-  const schema = (name: string): string => `export const ${name.replaceAll(".", "_")}Schema = { typeName: "${file.package}.${name}" };`;
+  const schema = (name: string): string => `export const ${name.replaceAll(".", "_")}Schema = { typeName: "${file.package}.${name}", oneofs: [] };`;
   return [
     `import { enumObject } from ${JSON.stringify(runtime)};`,
     ...file.messageType.flatMap((message) => withNested(message, "")).map(([name]) => schema(name)),
