@@ -1,28 +1,33 @@
-/** Clients of the mesh's services over Connect, with the session of this browser. */
-import { Code, ConnectError, createClient, type Client, type Interceptor } from "@connectrpc/connect";
-import { createConnectTransport } from "@connectrpc/connect-web";
+/** Clients of the mesh's services: each with the RPCs of `rpcs.ts`. */
+import type { Client } from "@connectrpc/connect";
 import { AuditService } from "@api/archon/api/audit/v1/audit_service_pb.js";
 import { LongTermMemoryService } from "@api/archon/api/memory/v1/long_term_memory_service_pb.js";
 import { MemoryGraphService } from "@api/archon/api/memory/v1/memory_graph_service_pb.js";
 import { OrchestratorService } from "@api/archon/api/orchestrator/v1/orchestrator_service_pb.js";
 import { RegistryService } from "@api/archon/api/registry/v1/registry_service_pb.js";
 import { session } from "../shell/session.svelte.js";
+import { call, CallError, type CallOptions } from "./calls.js";
+import type { RPCS } from "./rpcs.js";
 
-/** Nothing is called while no one is logged in: a page that is left open would be refused again and again. */
-const loggedIn: Interceptor = (next) => async (request) => {
-  if (session.expired) throw new ConnectError("The session has ended: log in again.", Code.Unauthenticated);
+type Methods<Name extends keyof typeof RPCS> = (typeof RPCS)[Name][number];
+
+/** Calls an RPC. Nothing is called while no one is logged in: a page that is left open would be refused again and again. */
+async function callInSession(service: string, method: string, init: object, options?: CallOptions): Promise<unknown> {
+  if (session.expired) throw new CallError("unauthenticated", "The session has ended: log in again.");
   try {
-    return await next(request);
+    return await call(service, method, init, options);
   } catch (thrown) {
-    if (ConnectError.from(thrown).code === Code.Unauthenticated) session.ended();
+    if (thrown instanceof CallError && thrown.code === "unauthenticated") session.ended();
     throw thrown;
   }
-};
+}
 
-const transport = createConnectTransport({ baseUrl: window.location.origin, defaultTimeoutMs: 30_000, interceptors: [loggedIn] });
+function clientOf<T extends object>({ typeName }: { readonly typeName: string }): T {
+  return new Proxy({}, { get: (_, method: string) => (init: object, options?: CallOptions) => callInSession(typeName, method, init, options) }) as T;
+}
 
-export const orchestrator: Client<typeof OrchestratorService> = createClient(OrchestratorService, transport);
-export const registry: Client<typeof RegistryService> = createClient(RegistryService, transport);
-export const memoryGraph: Client<typeof MemoryGraphService> = createClient(MemoryGraphService, transport);
-export const longTermMemory: Client<typeof LongTermMemoryService> = createClient(LongTermMemoryService, transport);
-export const audit: Client<typeof AuditService> = createClient(AuditService, transport);
+export const orchestrator = clientOf<Pick<Client<typeof OrchestratorService>, Methods<"archon.api.orchestrator.v1.OrchestratorService">>>(OrchestratorService);
+export const registry = clientOf<Pick<Client<typeof RegistryService>, Methods<"archon.api.registry.v1.RegistryService">>>(RegistryService);
+export const memoryGraph = clientOf<Pick<Client<typeof MemoryGraphService>, Methods<"archon.api.memory.v1.MemoryGraphService">>>(MemoryGraphService);
+export const longTermMemory = clientOf<Pick<Client<typeof LongTermMemoryService>, Methods<"archon.api.memory.v1.LongTermMemoryService">>>(LongTermMemoryService);
+export const audit = clientOf<Pick<Client<typeof AuditService>, Methods<"archon.api.audit.v1.AuditService">>>(AuditService);

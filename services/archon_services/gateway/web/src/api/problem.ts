@@ -1,5 +1,5 @@
 /** Errors of calls, as the page shows them. */
-import { Code, ConnectError } from "@connectrpc/connect";
+import { CallError } from "./calls.js";
 
 export interface Problem {
   /** One sentence for the reader. */
@@ -10,7 +10,6 @@ export interface Problem {
 
 /** Returns the problem behind anything that a call threw. */
 export function problemOf(thrown: unknown): Problem {
-  const error = ConnectError.from(thrown);
-  const code = Code[error.code].replace(/([a-z])([A-Z])/g, "$1_$2").toUpperCase();
-  return { message: error.rawMessage, code };
+  const code = thrown instanceof CallError ? thrown.code : "unknown";
+  return { message: thrown instanceof Error ? thrown.message : String(thrown), code: code.toUpperCase() };
 }

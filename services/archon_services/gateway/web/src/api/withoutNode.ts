@@ -1,6 +1,6 @@
 /**
- * In place of @grpc/grpc-js and node:crypto: the page shares the fold of a run with the SDK for TypeScript, and calls none of
- * the functions there that use them.
+ * In place of @grpc/grpc-js and node:crypto for the checker of types: the page shares the fold of a run with the SDK for
+ * TypeScript, and the build leaves out the modules there that use them.
  */
 export class Metadata {
   readonly #values = new Map<string, (string | Uint8Array)[]>();

@@ -1,5 +1,5 @@
 /** Places the nodes of a directed graph in layers, by dagre. */
-import dagre from "@dagrejs/dagre";
+import { Graph, layout as place } from "@dagrejs/dagre";
 
 export interface GraphNode {
   readonly id: string;
@@ -28,14 +28,14 @@ export const NODE_HEIGHT = 48;
 
 /** Returns the places of nodes and the paths of edges, in pixels; nodes have the same size. */
 export function layout(nodes: readonly GraphNode[], edges: readonly GraphEdge[]): Placed {
-  const graph = new dagre.graphlib.Graph({ multigraph: true });
+  const graph = new Graph({ multigraph: true });
   graph.setGraph({ rankdir: "LR", nodesep: 16, ranksep: 44, marginx: 8, marginy: 8 });
   graph.setDefaultEdgeLabel(() => ({}));
   const known = new Set(nodes.map((node) => node.id));
   for (const node of nodes) graph.setNode(node.id, { width: NODE_WIDTH, height: NODE_HEIGHT });
   const drawn = edges.filter((edge) => known.has(edge.from) && known.has(edge.to) && edge.from !== edge.to);
   drawn.forEach((edge, index) => graph.setEdge(edge.from, edge.to, {}, String(index)));
-  dagre.layout(graph);
+  place(graph);
   const size = graph.graph() as { width?: number; height?: number };
   return {
     width: Math.max(1, size.width ?? 1),
