@@ -28,7 +28,7 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     cssCodeSplit: false,
     minify: "terser",
-    terserOptions: { module: true, ecma: 2020, compress: { passes: 3, pure_getters: true, hoist_funs: true }, format: { comments: false } },
+    terserOptions: { module: true, ecma: 2020, compress: { passes: 3, hoist_funs: true }, format: { comments: false } },
     rolldownOptions: { optimization: { inlineConst: { mode: "all", pass: 3 } }, output: { codeSplitting: { groups: GROUPS } } },
   },
   test: { include: ["src/**/*.test.ts"] },
