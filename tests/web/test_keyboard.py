@@ -61,6 +61,7 @@ async def test_a_run_is_submitted_and_opened_by_keyboard(web: WebMesh) -> None:
         await press(page, page.get_by_role("button", name="Submit"))
         await expect(page.locator("main .good").first).to_contain_text("completed")
         await page.go_back()
+        await expect(page.get_by_role("heading", name="Runs")).to_be_visible()
         await tab_to(page, page.get_by_label("Search"))
         await page.keyboard.type("by keyb")
         await expect(page.get_by_role("table").get_by_role("row")).to_have_count(2)
