@@ -196,6 +196,8 @@ class Fuzz:
         channel: Callable[[str, str], grpc.aio.Channel] = insecure,
     ) -> None:
         self.codes: Counter[str] = Counter()
+        self.unauthenticated: set[str] = set()
+        """The methods that a call was refused for with UNAUTHENTICATED."""
         self.findings: list[Finding] = []
         self._known = known
         self._presented = presented
@@ -235,6 +237,8 @@ class Fuzz:
         if code in FORBIDDEN or (allowed is not None and code not in allowed) or "Traceback" in text:
             self.findings.append(Finding(seed, path, f"{code.name}: {text}"))
         self.codes[code.name] += 1
+        if code is grpc.StatusCode.UNAUTHENTICATED:
+            self.unauthenticated.add(method.name)
 
     async def _call(
         self, channel: Any, path: str, method: MethodDescriptor, messages: list[bytes], metadata: Metadata

@@ -79,7 +79,7 @@ async def test_inputs_of_members_of_each_kind_end_typed(
 ) -> None:
     sender = await fuzz(guarded, Valid(guarded.tokens), inputs)
     assert sender.findings == []
-    assert sender.codes["UNAUTHENTICATED"] == 0
+    assert sender.unauthenticated <= {"Deliver"}  # of a webhook whose signature does not match
     assert "Traceback" not in caplog.text
 
 

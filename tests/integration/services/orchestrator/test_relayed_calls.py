@@ -27,7 +27,7 @@ from archon.errors import (
     Unimplemented,
 )
 from archon.interceptors import translated
-from archon.registry import Registration, RegistryClient, Tool
+from archon.registry import Registration, Tool
 from archon.registry.instance_channel import connect_to_instance
 from archon.tools import SharedTool, SharedToolCall, SharedToolStatus, ToolClient, find_tools
 from archon.types import Message
@@ -378,9 +378,11 @@ async def test_an_agent_that_stops_in_a_call_ends_it_and_leaves_the_registry_at_
         await agent.server.stop(0.0)
         with pytest.raises(ArchonError):
             await call
-        async with RegistryClient(mesh.registry.address) as registry:
-            listed = [each.instance_id for each in await registry.list_instances("lab")]
-            assert agent.server.instance_id not in listed
+
+        async def gone() -> bool:
+            return agent.server.instance_id not in [each.instance_id for each in await instances(mesh, "lab")]
+
+        await eventually(gone, within=1.5)  # its lease ends after 2 s
 
 
 async def test_a_request_that_is_no_message_gets_a_typed_error(mesh: Mesh) -> None:
