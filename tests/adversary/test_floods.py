@@ -104,7 +104,7 @@ async def test_a_flood_of_submits_is_refused_until_runs_have_ended(etcd: EtcdPro
         await mesh.stop()
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_converse_streams_that_say_nothing_are_bounded(mesh: ProcessMesh, stub: Any) -> None:
     calls = [stub.Converse() for _ in range(MAX_STREAMS + 200)]
     refusals = 0
@@ -138,7 +138,7 @@ async def test_converse_streams_that_say_nothing_are_bounded(mesh: ProcessMesh, 
     check_logs(mesh)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_connections_that_send_next_to_nothing_hold_up_nobody(mesh: ProcessMesh) -> None:
     """A connection sends a byte of HTTP/2's preface at a time, or the preface and half a frame."""
     preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -168,7 +168,7 @@ async def test_connections_that_send_next_to_nothing_hold_up_nobody(mesh: Proces
     check_logs(mesh)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_streams_to_an_agent_that_say_nothing_leave_it_to_others(mesh: ProcessMesh) -> None:
     process = mesh.processes[0]
     before = rss(process)
@@ -185,7 +185,7 @@ async def test_streams_to_an_agent_that_say_nothing_leave_it_to_others(mesh: Pro
     check_logs(mesh)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_a_burst_of_tiny_calls_leaves_room_for_a_run(mesh: ProcessMesh) -> None:
     async with AsyncExitStack() as stack:
 
@@ -222,7 +222,7 @@ async def test_a_burst_of_tiny_calls_leaves_room_for_a_run(mesh: ProcessMesh) ->
     check_logs(mesh)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.parametrize(("how", "count"), [("watch", 1_200), ("converse", 150)])
 async def test_readers_of_a_large_run_that_do_not_read_are_bounded(
     mesh: ProcessMesh, troupe: Troupe, stub: Any, how: str, count: int

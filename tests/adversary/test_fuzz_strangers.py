@@ -18,7 +18,7 @@ from tests.adversary.fuzz_bytes import Bytes
 from tests.adversary.fuzz_tokens import Changed, Valid, stranger
 from tests.fixtures.tokens import TestKeys
 
-FEW = [pytest.param(150, id="few"), pytest.param(600, id="many", marks=pytest.mark.slow)]
+FEW = [pytest.param(150, id="few"), pytest.param(600, id="many", marks=pytest.mark.search)]
 
 
 @dataclass

@@ -71,7 +71,7 @@ async def test_a_killed_owner_is_replaced_only_if_that_is_safe(process_mesh: Pro
         assert answer.content == "next"
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_a_flood_of_leases_and_calls_is_refused_typed(process_mesh: ProcessMesh) -> None:
     owner = await process_mesh.agent_process("lender", module=MODULE)
     memory = psutil.Process(owner.pid).memory_info

@@ -81,7 +81,7 @@ async def test_a_slow_model_is_reported_while_it_is_slow(folder: Path) -> None:
             assert await asyncio.to_thread(screen.end) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_a_provider_that_fails_one_call_in_three_fails_no_answer_of_a_chat(folder: Path) -> None:
     """The option --model wins over the model of the file."""
     (folder / "quick.yaml").write_text("name: quick\nmodel: offline\n")

@@ -35,7 +35,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
         assert not terminal.processes()
 
 
-@pytest.mark.slow
+@pytest.mark.search
 def test_demo_survives_two_kills_on_one_screen_and_leaves_no_process(terminal: Terminal) -> None:
     result = terminal.program("demo")
     assert result.code == 0, result.err

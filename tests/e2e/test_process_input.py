@@ -17,7 +17,7 @@ SOME = ("runs", "run 'It must be blue.'", "no-such-command")
 ALL_CLOSED = ">&- <&- 2>&-"
 CLOSED = (">&-", "<&-", "2>&-", ALL_CLOSED)
 COMMAND_AND_CLOSED = [
-    pytest.param(command, closed, marks=[] if closed == ALL_CLOSED and command in SOME else pytest.mark.slow)
+    pytest.param(command, closed, marks=[] if closed == ALL_CLOSED and command in SOME else pytest.mark.search)
     for command in COMMANDS
     for closed in CLOSED
 ]
@@ -56,7 +56,8 @@ def test_a_command_works_with_closed_streams(mesh: Terminal, command: str, close
 
 
 @pytest.mark.parametrize(
-    "command", ["runs --json", *(pytest.param(each, marks=pytest.mark.slow) for each in ("status", "run --json hello"))]
+    "command",
+    ["runs --json", *(pytest.param(each, marks=pytest.mark.search) for each in ("status", "run --json hello"))],
 )
 def test_a_reader_that_ends_early_ends_the_command_quietly(mesh: Terminal, command: str) -> None:
     result = shell(mesh, f"{command} | true")
@@ -69,7 +70,7 @@ def test_output_that_cannot_be_written_is_an_error(mesh: Terminal) -> None:
     assert (result.code, result.err) == (1, "error: cannot write the output: No space left on device\n")
 
 
-@pytest.mark.slow
+@pytest.mark.search
 def test_up_and_down_work_with_closed_streams(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path / "home")
     ports = " ".join(terminal._with_ports(["up"])[1:])
@@ -83,7 +84,7 @@ def test_up_and_down_work_with_closed_streams(tmp_path: Path) -> None:
     assert not terminal.processes()
 
 
-@pytest.mark.parametrize("end", ["\t\r\n", pytest.param("\r", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("end", ["\t\r\n", pytest.param("\r", marks=pytest.mark.search)])
 def test_a_variable_may_end_as_windows_editors_leave_it(mesh: Terminal, end: str) -> None:
     home = {"ARCHON_HOME": mesh.environment["ARCHON_HOME"] + end}
     assert "requirements" in shell(mesh, "agents", **home).out
@@ -100,7 +101,7 @@ def test_a_variable_may_end_as_windows_editors_leave_it(mesh: Terminal, end: str
     assert shell(mesh, "agents$'\\r'").code == 0
 
 
-@pytest.mark.slow
+@pytest.mark.search
 def test_services_and_agents_take_such_variables(tmp_path: Path) -> None:
     terminal = Terminal(tmp_path / "home", ARCHON_LOG_LEVEL="debug\r", ARCHON_MODEL="offline \r", ARCHON_DRAIN="2\r")
     (tmp_path / "config.yaml").write_bytes(b"\xef\xbb\xbfcommon:\r\n  log_format: json  \r\n")

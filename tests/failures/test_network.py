@@ -9,6 +9,7 @@ from tests.failures.arena import Arena, hold
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.search
 @pytest.mark.parametrize(
     ("ways", "name", "order"),
     [

@@ -16,7 +16,7 @@ from tests.fixtures.waiting import eventually
 from tests.real_model.install import PYTHON
 from tests.real_model.server import require_real_model
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 
 def answers(url: str) -> bool:

@@ -17,7 +17,7 @@ from tests.fixtures.require import missing
 from tests.scanners.exchanges import record_all
 from tests.scanners.zap import scan
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 LOW = 1
 RULES = 50

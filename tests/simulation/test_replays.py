@@ -58,6 +58,7 @@ def histories(monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], seeds: in
     return found
 
 
+@pytest.mark.search
 def test_struck_runs_are_decided_again_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
     found = histories(monkeypatch, PLAYED)
     assert len(found) >= RUNS

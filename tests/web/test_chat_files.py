@@ -52,6 +52,7 @@ async def test_files_and_images_reach_the_agent_and_come_back(web: WebMesh) -> N
         await expect(attached).to_have_count(0)
 
 
+@pytest.mark.search
 async def test_a_file_that_is_too_large_is_not_attached(web: WebMesh) -> None:
     async with web.logged_in(Kind.OPERATOR) as opened:
         page = await opened.go("/chat/designer")

@@ -70,6 +70,7 @@ async def test_a_run_is_submitted_and_opened_by_keyboard(web: WebMesh) -> None:
         assert await page.evaluate("window.scrollY") == 0
 
 
+@pytest.mark.search
 async def test_all_actions_of_a_run_work_by_keyboard(web: WebMesh) -> None:
     async with stepping(web, "keys") as steps, web.client() as client, web.logged_in(Kind.OPERATOR) as opened:
         run = await client.submit(
@@ -115,6 +116,7 @@ async def test_all_actions_of_a_run_work_by_keyboard(web: WebMesh) -> None:
         await expect(page.locator("pre.panel")).to_contain_text('"seq"')
 
 
+@pytest.mark.search
 async def test_a_plan_is_edited_by_keyboard(web: WebMesh) -> None:
     async with stepping(web, "keys-plan") as steps, web.client() as client, web.logged_in(Kind.OPERATOR) as opened:
         run = await client.submit(
@@ -142,6 +144,7 @@ async def test_a_plan_is_edited_by_keyboard(web: WebMesh) -> None:
         await expect(page.get_by_role("table", name="Steps")).to_contain_text("Added by keys.")
 
 
+@pytest.mark.search
 async def test_a_question_is_answered_by_keyboard(web: WebMesh) -> None:
     async def ask(task: TaskContext) -> str | Question:
         if task.inputs or task.answers:
@@ -207,6 +210,7 @@ PATHS: Final = (
 )
 
 
+@pytest.mark.search
 @pytest.mark.parametrize(("width", "height"), [(640, 400), (320, 256)], ids=["200 %", "400 %"])
 async def test_a_page_that_is_zoomed_scrolls_in_one_direction(web: WebMesh, width: int, height: int) -> None:
     async with stepping(web, "zooming", "one", "two") as _, web.client() as client:
@@ -225,6 +229,7 @@ async def test_a_page_that_is_zoomed_scrolls_in_one_direction(web: WebMesh, widt
                 assert await page.evaluate("document.documentElement.scrollWidth") <= width, path
 
 
+@pytest.mark.search
 async def test_nothing_moves_for_readers_who_want_less_motion(web: WebMesh) -> None:
     async with web.logged_in(Kind.ADMIN, reduced_motion="reduce") as opened:
         for path in ("/runs", "/fleet", "/inbox", "/chat"):
@@ -235,6 +240,7 @@ async def test_nothing_moves_for_readers_who_want_less_motion(web: WebMesh) -> N
             assert await page.eval_on_selector_all("*", styles) == 0
 
 
+@pytest.mark.search
 async def test_forced_colours_show_what_is_chosen_and_the_bars(web: WebMesh) -> None:
     async with stepping(web, "forced", "") as _, web.client() as client:
         run = await client.submit("forced", roles=["forced"])

@@ -21,7 +21,7 @@ from archon.principal import Kind
 from tests.web.page_mesh import WebMesh
 from tests.web.stepping import stepping
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.search
 
 GET_RUN: Final = "**/archon.api.orchestrator.v1.OrchestratorService/GetRun"
 SECONDS: Final = re.compile(r"^\d+(\.\d)? m?s$")

@@ -20,7 +20,12 @@ from tests.web.test_views import AXE, CHECK
 pytestmark = pytest.mark.slow
 
 SCHEMES: Final = pytest.mark.parametrize(
-    ("scheme", "size"), [("dark", WIDE), ("light", WIDE), ("light", PHONE)], ids=["dark", "light", "phone"]
+    ("scheme", "size"),
+    [
+        pytest.param("dark", WIDE, id="dark"),
+        pytest.param("light", WIDE, id="light", marks=pytest.mark.search),
+        pytest.param("light", PHONE, id="phone", marks=pytest.mark.search),
+    ],
 )
 SERVICES: Final = "**/archon.api.*/**"
 VIEWS: Final = (

@@ -33,7 +33,12 @@ CHECK: Final = """async () => (await axe.run(document, { runOnly: ["wcag2a", "wc
 
 
 @pytest.mark.parametrize(
-    ("scheme", "size"), [("dark", WIDE), ("light", WIDE), ("light", PHONE)], ids=["dark", "light", "phone"]
+    ("scheme", "size"),
+    [
+        pytest.param("dark", WIDE, id="dark", marks=pytest.mark.search),
+        pytest.param("light", WIDE, id="light", marks=pytest.mark.search),
+        pytest.param("light", PHONE, id="phone"),
+    ],
 )
 async def test_no_view_has_a_violation(web: WebMesh, scheme: str, size: tuple[int, int]) -> None:
     async with web.logged_in(Kind.ADMIN, size=size, color_scheme=scheme, bypass_csp=True) as opened:

@@ -157,7 +157,7 @@ async def test_each_run_ends_with_an_answer_or_a_typed_error(agent: Agent, model
     await eventually(ended)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_each_run_of_a_mesh_ends_in_a_final_state(agent: Agent, model: FailingModel) -> None:
     Outage.down = False
     async with AsyncExitStack() as stack:

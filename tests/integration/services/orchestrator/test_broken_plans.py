@@ -70,7 +70,7 @@ def end(run: Run) -> tuple[Any, ...]:
     return run.state, run.proto.failure.reason, run.proto.failure.kind
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_runs_with_a_broken_reply_end_in_order(mesh: Mesh, troupe: Troupe) -> None:
     roles = Roles()
     await roles.join(troupe)

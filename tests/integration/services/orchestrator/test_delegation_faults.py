@@ -44,7 +44,7 @@ async def noted(mesh: Mesh, verb: str, role: str, attempt: int = 1) -> None:
     await eventually(look, 10.0)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_durability_22_a_killed_coordinator_keeps_its_answers(own_mesh: Mesh) -> None:
     mesh = own_mesh
     await mesh.agent("cook", delay=0.1)
@@ -75,7 +75,7 @@ async def test_a_killed_delegate_is_replaced_for_its_coordinator(own_mesh: Mesh)
     assert mesh.executions() == [("cook", 2), ("chef", 1)]
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_a_frozen_coordinator_is_replaced_and_its_frames_ignored(own_mesh: Mesh) -> None:
     mesh = own_mesh
     await mesh.agent("cook", delay=0.5)
@@ -91,7 +91,7 @@ async def test_a_frozen_coordinator_is_replaced_and_its_frames_ignored(own_mesh:
     assert [execution for execution in mesh.executions() if execution[0] != "chef"] == [("cook", 1), ("waiter", 1)]
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_a_killed_orchestrator_resumes_a_task_that_waits(own_mesh: Mesh, moment: str) -> None:
     mesh = own_mesh
@@ -110,7 +110,7 @@ async def test_a_killed_orchestrator_resumes_a_task_that_waits(own_mesh: Mesh, m
     assert [task.attempt for task in run.tasks] == [1, 1, 1]
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_durability_25_coordinators_with_one_slot_never_block(own_mesh: Mesh) -> None:
     mesh = own_mesh
     await lead(mesh, "left", "helper", ARCHON_MAX_TASKS="1")
@@ -148,7 +148,7 @@ async def test_delegated_work_stops_promptly_on_cancel_and_deadline(own_mesh: Me
     assert events[-1].time - due < STOPPED_WITHIN
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_a_killed_orchestrator_repeats_its_stop_after_a_restart(own_mesh: Mesh) -> None:
     """The agent ignores the stop that it receives on its first stream; the next stream repeats it."""
     release = asyncio.Event()

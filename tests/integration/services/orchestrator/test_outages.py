@@ -100,7 +100,7 @@ async def test_a_run_without_an_instance_waits_until_one_starts(own_mesh: Mesh) 
     assert (await handle.result(timeout=10)).state == TaskState.COMPLETED
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_durability_20_a_task_is_poisoned_after_three_losses(own_mesh: Mesh) -> None:
     mesh = own_mesh
     handle = None
@@ -176,7 +176,7 @@ async def test_a_watch_over_a_restart_gives_every_event_once(own_mesh: Mesh) -> 
     assert seqs[-1] == (await mesh.client.get(handle.run_id)).last_seq
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_durability_27_runs_continue_without_the_registry(own_mesh: Mesh) -> None:
     mesh = own_mesh
     await three(mesh, delay=0.3)

@@ -49,6 +49,7 @@ async def test_a_killed_orchestrator_resumes_its_runs(etcd: EtcdProcess, tmp_pat
             assert secret not in mesh.orchestrator.log.read_text()
 
 
+@pytest.mark.search
 @pytest.mark.parametrize("how", ["killed", "frozen"])
 async def test_runs_wait_for_the_database_and_execute_tasks_once(
     etcd: EtcdProcess, tmp_path: Path, fresh_postgres: PostgresServer, how: str

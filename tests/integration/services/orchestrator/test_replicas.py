@@ -287,7 +287,7 @@ async def test_durability_23_a_wrong_clock_does_not_change_a_runs_time(
         await mesh.stop()
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_a_question_outlives_its_owner_at_another_replica(replicas: Replicas) -> None:
     await replicas.agent_process(
         "payer",

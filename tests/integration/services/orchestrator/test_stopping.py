@@ -111,7 +111,7 @@ async def test_an_agent_that_is_killed_while_it_drains_loses_nothing(own_mesh: M
     await completes(mesh, handle, attempts=LOSSES + 2)
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.parametrize("first", ["orchestrator", "agents"])
 async def test_a_run_continues_after_the_whole_mesh_was_stopped(own_mesh: Mesh, first: str) -> None:
     mesh = own_mesh

@@ -341,7 +341,7 @@ async def test_an_export_restores_every_entry(memory: LongTermMemory, clock: Clo
             ) == ((old.content, old.metadata, old.create_time, old.importance, old.useful, old.archived))
 
 
-@pytest.mark.slow
+@pytest.mark.search
 async def test_an_export_is_restored_to_the_other_store(
     memory: LongTermMemory, clock: Clock, tmp_path: Path, weaviate_server: WeaviateProcess
 ) -> None:

@@ -23,7 +23,7 @@ from tests.fixtures.waiting import Eventually
 from tests.fixtures.weaviate import running_weaviate
 
 
-@pytest.mark.slow
+@pytest.mark.search
 @pytest.mark.liveness
 async def test_a_frozen_store_costs_a_caller_once_and_loses_nothing(tmp_path: Path, eventually: Eventually) -> None:
     loop = asyncio.get_running_loop()
