@@ -20,6 +20,9 @@ EXPECTED: Final = FOLDER / "expected" / "python.yaml"
 SECURITY: Final = "plain" if os.environ.get("ARCHON_SDKS") == "plain" else ""
 """The security of scenarios that are played by themselves: both if empty."""
 
+PACE_OF_FOUR: Final = 4.0
+"""Multiplies the times within which things must happen, if four subjects share two cores."""
+
 alone = pytest.mark.skipif(not os.environ.get("ARCHON_SDKS"), reason="make test-sdks, make conformance-sdks")
 
 

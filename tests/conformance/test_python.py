@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from tests.conformance.subjects import SECURITY, alone, run
+from tests.conformance.subjects import PACE_OF_FOUR, SECURITY, alone, run
 
 QUICK: Final = (
     *(
@@ -44,5 +44,5 @@ async def test_quick_scenarios_pass() -> None:
 @pytest.mark.slow
 @alone
 async def test_all_scenarios_pass() -> None:
-    report = await run(security=SECURITY, pace=2.0)
+    report = await run(security=SECURITY, pace=PACE_OF_FOUR)
     assert report.passed, report.text()

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from tests.conformance.sdks import SDKS, Sdk, see_rest
-from tests.conformance.subjects import FOLDER, SECURITY, alone, run
+from tests.conformance.subjects import FOLDER, PACE_OF_FOUR, SECURITY, alone, run
 from tests.conformance.test_python import QUICK
 from tests.fixtures.environment import CALLER
 
@@ -31,7 +31,7 @@ async def test_quick_scenarios_pass(sdk: Sdk) -> None:
 async def test_all_scenarios_pass(sdk: Sdk) -> None:
     subject = shlex.join(sdk.subject(sdk.build.require()))
     expected = FOLDER / "expected" / f"{sdk.name}.yaml"
-    report = await run(subject=subject, expected=expected, security=SECURITY, pace=2.0)
+    report = await run(subject=subject, expected=expected, security=SECURITY, pace=PACE_OF_FOUR)
     assert report.passed, report.text()
 
 
