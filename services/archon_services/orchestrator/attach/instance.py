@@ -45,6 +45,8 @@ class AttachedInstance:
         self._sessions_waiting = 0
         self.load = CallLoad()
         """The relayed calls in progress."""
+        self.leaves = False
+        """Whether the agent has ended a stream itself since it opened the last one: those that carry calls end as well."""
         self._leaving: asyncio.TimerHandle | None = None
         self._handle: RegistrationHandle | None = None
         self._lock = asyncio.Lock()
@@ -78,6 +80,7 @@ class AttachedInstance:
         if self._leaving is not None:
             self._leaving.cancel()
             self._leaving = None
+        self.leaves = False
         self._streams.add(stream)
         self._spares.append(stream)
         self._takes_calls = stream.takes_calls

@@ -82,10 +82,13 @@ class AttachRelay:
             del self._instances[instance_id]
 
     def ended(self, instance: AttachedInstance, stream: AttachStream, *, broken: bool) -> asyncio.Task[None] | None:
-        """A stream has ended. An instance without streams is deregistered: after a while if they are `broken`, since it
-        attaches again, else by the task that is returned."""
+        """A stream has ended. An instance without streams is deregistered: after a while if the last one is `broken` or
+        carried a call of an agent that stays, since it attaches again, else by the task that is returned."""
         instance.remove(stream)
-        return None if broken else self._gone(instance)
+        if broken or (stream.carried_call and not instance.leaves):  # the agent has others, or opens one
+            return None
+        instance.leaves = True
+        return self._gone(instance)
 
     def _gone(self, instance: AttachedInstance) -> asyncio.Task[None] | None:
         if instance.attached or self._instances.get(instance.instance_id) is not instance:

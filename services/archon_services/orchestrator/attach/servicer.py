@@ -66,7 +66,7 @@ class AttachServicer(attach_service_pb2_grpc.AttachServiceServicer):
             async for message in stream.to_agent():
                 yield message
             await asyncio.sleep(CANCEL_DELAY)
-            broken = context.cancelled() or stream.carried_call  # the agent has others, or opens one
+            broken = context.cancelled()
         finally:
             stream.close()
             leaving = self._relay.ended(instance, stream, broken=broken)

@@ -31,7 +31,7 @@ from archon.registry import Registration, Tool
 from archon.registry.instance_channel import connect_to_instance
 from archon.tools import SharedTool, SharedToolCall, SharedToolStatus, ToolClient, find_tools
 from archon.types import Message
-from archon_services.orchestrator.attach import call_load, calls
+from archon_services.orchestrator.attach import AttachRelay, call_load, calls
 from archon_services.orchestrator.attach.instance import AttachedInstance
 from archon_services.orchestrator.attach.replicas import CALLER_KEY
 from archon_services.orchestrator.attach.stream import AttachStream
@@ -383,6 +383,45 @@ async def test_an_agent_that_stops_in_a_call_ends_it_and_leaves_the_registry_at_
             return agent.server.instance_id not in [each.instance_id for each in await instances(mesh, "lab")]
 
         await eventually(gone, within=1.5)  # its lease ends after 2 s
+
+
+@pytest.mark.parametrize("last", ["the session", "the call"])
+async def test_an_agent_leaves_in_any_order_of_the_ends_of_its_streams(mesh: Mesh, last: str) -> None:
+    relay = AttachRelay(mesh.registry.address)
+    relay.address = "127.0.0.1:1"
+    role = f"leaver-{last.split()[1]}"
+    instance = await relay.admit(Registration(role, via_orchestrator=mesh.orchestrator.address), "0" * 16)
+    session, call = (AttachStream(_silent(), takes_calls=True) for _ in range(2))
+    call.carried_call = True
+    streams = [session, call] if last == "the call" else [call, session]
+    for stream in streams:
+        instance.add(stream)
+    assert relay.ended(instance, streams[0], broken=False) is None, "the other one may go on"
+    leaving = relay.ended(instance, streams[1], broken=False)
+    assert leaving is not None
+    await leaving
+    assert await instances(mesh, role) == []
+    for stream in streams:
+        stream.close()
+    await relay.close()
+
+
+async def test_the_end_of_a_call_is_no_end_of_its_agent(mesh: Mesh) -> None:
+    relay = AttachRelay(mesh.registry.address)
+    relay.address = "127.0.0.1:1"
+    instance = await relay.admit(Registration("stayer", via_orchestrator=mesh.orchestrator.address), "0" * 16)
+    call = AttachStream(_silent(), takes_calls=True)
+    call.carried_call = True
+    instance.add(call)
+    assert relay.ended(instance, call, broken=False) is None, "the agent opens another stream"
+    assert [each.role for each in await instances(mesh, "stayer")] == ["stayer"]
+    call.close()
+    await relay.close()
+
+
+async def _silent() -> AsyncIterator[bytes]:
+    await asyncio.Event().wait()
+    yield b""
 
 
 async def test_a_request_that_is_no_message_gets_a_typed_error(mesh: Mesh) -> None:
