@@ -46,7 +46,7 @@ class AttachedInstance:
         self.load = CallLoad()
         """The relayed calls in progress."""
         self.leaves = False
-        """Whether the agent has ended a stream itself since it opened the last one: those that carry calls end as well."""
+        """Whether the agent has ended a stream, other than one of a call, since it opened the last one."""
         self._leaving: asyncio.TimerHandle | None = None
         self._handle: RegistrationHandle | None = None
         self._lock = asyncio.Lock()
