@@ -95,7 +95,8 @@ test-slow: $(VENV)/.compiled ## tests that need real servers, programs in other 
 test-search: $(VENV)/.compiled ## tests with many seeds and variants, floods, long outages; property tests with new examples (15 minutes)
 	@$(PYTEST) -m search --hypothesis-profile=search tests
 
-test-all: test test-slow test-search ## all three; then `make test-upgrade`, `failures`, `chaos`, `soak`, `simulate`, `fuzz` and `mutants` search further
+test-all: MINUTES := 1
+test-all: test test-slow test-search soak ## all three, and a minute under load; then `make test-upgrade`, `failures`, `chaos`, `soak`, `simulate`, `fuzz` and `mutants` search further
 
 test-failed: $(VENV)/.test ## the tests that failed last, one after the other
 	@$(RUN) -m pytest -q --last-failed --last-failed-no-failures none tests

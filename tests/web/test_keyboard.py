@@ -21,9 +21,8 @@ MOST_STOPS: Final = 80
 
 async def tab_to(page: Page, target: Locator, *, back: bool = False) -> None:
     """Presses Tab until the element has the focus, which is visible at each stop."""
-    handle = await target.element_handle()
     for _ in range(MOST_STOPS):
-        if await page.evaluate("(element) => document.activeElement === element", handle):
+        if await target.evaluate("(element) => document.activeElement === element"):
             return
         await page.keyboard.press("Shift+Tab" if back else "Tab")
         seen = await page.evaluate(
