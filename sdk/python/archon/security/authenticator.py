@@ -99,14 +99,14 @@ class Open:
         return Caller()
 
     def check(self, principal: Principal) -> None:
-        """Never raises."""
+        """Lets every principal in."""
 
     def allows(self, principal: Principal, method: str) -> bool:
-        """Returns True."""
+        """Allows every principal to call every method."""
         return True
 
     async def keep_keys(self) -> None:
-        """Returns at once."""
+        """Has no keys to renew: returns at once."""
 
 
 class Keys(Protocol):
@@ -367,7 +367,7 @@ class NoKeys:
     """Keys of a mesh that has none: its members have certificates."""
 
     def read(self) -> KeySet | None:
-        """Returns None."""
+        """Returns None: a token is never valid here."""
         return None
 
 
