@@ -35,11 +35,12 @@ class SharedRun:
         self._stub = make(gateway.upstream.own(SERVICE))
 
     async def read(self, request: Request) -> Response:
-        """Answers a request for the run of a link."""
+        """Answers a request for the run of a link; with `?view=basic` without its tasks."""
+        view = pb.RUN_VIEW_BASIC if request.query_params.get("view") == "basic" else pb.RUN_VIEW_FULL
         visitor, run_id = self._links.open(request.path_params["link"])
         self._gateway.visitors.admit(visitor)
         with serving(CallContext(tenant=visitor.caller.tenant)):
-            answer = await self._stub.GetRun(pb.GetRunRequest(run_id=run_id), timeout=SECONDS)
+            answer = await self._stub.GetRun(pb.GetRunRequest(run_id=run_id, view=view), timeout=SECONDS)
         return Response(json_format.MessageToJson(answer, indent=None), media_type="application/json")
 
 

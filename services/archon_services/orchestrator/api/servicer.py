@@ -47,6 +47,8 @@ class OrchestratorServicer(orchestrator_service_pb2_grpc.OrchestratorServiceServ
         run = await self._commands.run(request.run_id)
         await self._commands.ratings.add_to(run)
         await self._commands.marks.add_to(run)
+        if request.view == pb.RUN_VIEW_BASIC:
+            run.ClearField("tasks")
         return pb.GetRunResponse(run=bounded(run))
 
     async def WatchRun(self, request: pb.WatchRunRequest, context: Any) -> AsyncIterator[Any]:

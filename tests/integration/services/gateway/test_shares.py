@@ -28,10 +28,13 @@ async def test_a_link_shows_its_run_without_credentials(served: GatewayMesh) -> 
     link = _link(served, run_id)
     async with served.http() as http:
         run = (await http.get(f"/shared/{link}")).json()["run"]
+        basic = (await http.get(f"/shared/{link}?view=basic")).json()["run"]
         async with watching(http, f"/shared/{link}/events") as reader:
             events = await reader.all()
     assert (run["runId"], run["answers"][0]["parts"][0]["text"]) == (run_id, "echo: hello")
     assert (events[0][1], events[-1][0]) == ("1", "end")
+    assert run.pop("tasks")
+    assert basic == run
 
 
 async def test_a_link_is_no_token_and_a_token_is_no_link(served: GatewayMesh) -> None:

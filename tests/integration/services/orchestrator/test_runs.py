@@ -42,6 +42,18 @@ async def test_a_pipeline_delivers_answers_to_downstream_roles(mesh: Mesh) -> No
     assert [task.role for task in run.tasks] == ["requirements", "designer", "implementer"]
 
 
+async def test_a_basic_view_has_all_of_a_run_but_its_tasks(mesh: Mesh) -> None:
+    run = await mesh.client.submit("build it", wait=10)
+    async with connect(mesh.orchestrator.address) as channel:
+        stub: Any = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
+        whole = (await stub.GetRun(pb.GetRunRequest(run_id=run.run_id), timeout=5)).run
+        basic = (await stub.GetRun(pb.GetRunRequest(run_id=run.run_id, view=pb.RUN_VIEW_BASIC), timeout=5)).run
+    assert len(whole.tasks) == 3
+    whole.ClearField("tasks")
+    assert basic == whole
+    assert basic.answers
+
+
 async def test_a_watch_gives_every_durable_event_once_in_order(mesh: Mesh) -> None:
     watched, shown = asyncio.Event(), asyncio.Event()
 

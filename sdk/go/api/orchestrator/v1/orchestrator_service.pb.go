@@ -24,6 +24,59 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// How much of a run a response has.
+type RunView int32
+
+const (
+	// RUN_VIEW_FULL.
+	RunView_RUN_VIEW_UNSPECIFIED RunView = 0
+	// All but `tasks`, which grow with the run.
+	RunView_RUN_VIEW_BASIC RunView = 1
+	// All.
+	RunView_RUN_VIEW_FULL RunView = 2
+)
+
+// Enum value maps for RunView.
+var (
+	RunView_name = map[int32]string{
+		0: "RUN_VIEW_UNSPECIFIED",
+		1: "RUN_VIEW_BASIC",
+		2: "RUN_VIEW_FULL",
+	}
+	RunView_value = map[string]int32{
+		"RUN_VIEW_UNSPECIFIED": 0,
+		"RUN_VIEW_BASIC":       1,
+		"RUN_VIEW_FULL":        2,
+	}
+)
+
+func (x RunView) Enum() *RunView {
+	p := new(RunView)
+	*p = x
+	return p
+}
+
+func (x RunView) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (RunView) Descriptor() protoreflect.EnumDescriptor {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes[0].Descriptor()
+}
+
+func (RunView) Type() protoreflect.EnumType {
+	return &file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes[0]
+}
+
+func (x RunView) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use RunView.Descriptor instead.
+func (RunView) EnumDescriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{0}
+}
+
 // What a fork does with a task.
 type ForkDecision int32
 
@@ -69,11 +122,11 @@ func (x ForkDecision) String() string {
 }
 
 func (ForkDecision) Descriptor() protoreflect.EnumDescriptor {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes[0].Descriptor()
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes[1].Descriptor()
 }
 
 func (ForkDecision) Type() protoreflect.EnumType {
-	return &file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes[0]
+	return &file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes[1]
 }
 
 func (x ForkDecision) Number() protoreflect.EnumNumber {
@@ -82,7 +135,7 @@ func (x ForkDecision) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ForkDecision.Descriptor instead.
 func (ForkDecision) EnumDescriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{0}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{1}
 }
 
 // Origin of a version of the learned weights.
@@ -134,11 +187,11 @@ func (x LearnedOrigin) String() string {
 }
 
 func (LearnedOrigin) Descriptor() protoreflect.EnumDescriptor {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes[1].Descriptor()
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes[2].Descriptor()
 }
 
 func (LearnedOrigin) Type() protoreflect.EnumType {
-	return &file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes[1]
+	return &file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes[2]
 }
 
 func (x LearnedOrigin) Number() protoreflect.EnumNumber {
@@ -147,7 +200,7 @@ func (x LearnedOrigin) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LearnedOrigin.Descriptor instead.
 func (LearnedOrigin) EnumDescriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{1}
+	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP(), []int{2}
 }
 
 // Request message for SubmitRun.
@@ -515,7 +568,9 @@ func (x *WatchRunResponse) GetEvents() []*RunEvent {
 type GetRunRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The run to return.
-	RunId         string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	RunId string `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
+	// How much of the run to return.
+	View          RunView `protobuf:"varint,2,opt,name=view,proto3,enum=archon.api.orchestrator.v1.RunView" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -555,6 +610,13 @@ func (x *GetRunRequest) GetRunId() string {
 		return x.RunId
 	}
 	return ""
+}
+
+func (x *GetRunRequest) GetView() RunView {
+	if x != nil {
+		return x.View
+	}
+	return RunView_RUN_VIEW_UNSPECIFIED
 }
 
 // Response message for GetRun.
@@ -3824,9 +3886,10 @@ const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\tafter_seq\x18\x02 \x01(\x03R\bafterSeq\x12!\n" +
 	"\fdurable_only\x18\x03 \x01(\bR\vdurableOnly\"P\n" +
 	"\x10WatchRunResponse\x12<\n" +
-	"\x06events\x18\x01 \x03(\v2$.archon.api.orchestrator.v1.RunEventR\x06events\"&\n" +
+	"\x06events\x18\x01 \x03(\v2$.archon.api.orchestrator.v1.RunEventR\x06events\"_\n" +
 	"\rGetRunRequest\x12\x15\n" +
-	"\x06run_id\x18\x01 \x01(\tR\x05runId\"C\n" +
+	"\x06run_id\x18\x01 \x01(\tR\x05runId\x127\n" +
+	"\x04view\x18\x02 \x01(\x0e2#.archon.api.orchestrator.v1.RunViewR\x04view\"C\n" +
 	"\x0eGetRunResponse\x121\n" +
 	"\x03run\x18\x01 \x01(\v2\x1f.archon.api.orchestrator.v1.RunR\x03run\"\xbd\x02\n" +
 	"\x0fListRunsRequest\x12\x1b\n" +
@@ -4036,7 +4099,11 @@ const file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc = "" +
 	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x18\n" +
 	"\acomment\x18\x02 \x01(\tR\acomment\"d\n" +
 	"\x1cRevertLearnedVersionResponse\x12D\n" +
-	"\aversion\x18\x01 \x01(\v2*.archon.api.orchestrator.v1.LearnedVersionR\aversion*\x98\x01\n" +
+	"\aversion\x18\x01 \x01(\v2*.archon.api.orchestrator.v1.LearnedVersionR\aversion*J\n" +
+	"\aRunView\x12\x18\n" +
+	"\x14RUN_VIEW_UNSPECIFIED\x10\x00\x12\x12\n" +
+	"\x0eRUN_VIEW_BASIC\x10\x01\x12\x11\n" +
+	"\rRUN_VIEW_FULL\x10\x02*\x98\x01\n" +
 	"\fForkDecision\x12\x1d\n" +
 	"\x19FORK_DECISION_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14FORK_DECISION_REUSED\x10\x01\x12\x18\n" +
@@ -4088,199 +4155,201 @@ func file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescGZIP() []
 	return file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDescData
 }
 
-var file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_archon_api_orchestrator_v1_orchestrator_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
 var file_archon_api_orchestrator_v1_orchestrator_service_proto_msgTypes = make([]protoimpl.MessageInfo, 57)
 var file_archon_api_orchestrator_v1_orchestrator_service_proto_goTypes = []any{
-	(ForkDecision)(0),                    // 0: archon.api.orchestrator.v1.ForkDecision
-	(LearnedOrigin)(0),                   // 1: archon.api.orchestrator.v1.LearnedOrigin
-	(*SubmitRunRequest)(nil),             // 2: archon.api.orchestrator.v1.SubmitRunRequest
-	(*SubmitRunResponse)(nil),            // 3: archon.api.orchestrator.v1.SubmitRunResponse
-	(*WatchRunRequest)(nil),              // 4: archon.api.orchestrator.v1.WatchRunRequest
-	(*WatchRunResponse)(nil),             // 5: archon.api.orchestrator.v1.WatchRunResponse
-	(*GetRunRequest)(nil),                // 6: archon.api.orchestrator.v1.GetRunRequest
-	(*GetRunResponse)(nil),               // 7: archon.api.orchestrator.v1.GetRunResponse
-	(*ListRunsRequest)(nil),              // 8: archon.api.orchestrator.v1.ListRunsRequest
-	(*ListRunsResponse)(nil),             // 9: archon.api.orchestrator.v1.ListRunsResponse
-	(*ListRunRecordsRequest)(nil),        // 10: archon.api.orchestrator.v1.ListRunRecordsRequest
-	(*ListRunRecordsResponse)(nil),       // 11: archon.api.orchestrator.v1.ListRunRecordsResponse
-	(*ListRunStepsRequest)(nil),          // 12: archon.api.orchestrator.v1.ListRunStepsRequest
-	(*ListRunStepsResponse)(nil),         // 13: archon.api.orchestrator.v1.ListRunStepsResponse
-	(*RunStep)(nil),                      // 14: archon.api.orchestrator.v1.RunStep
-	(*CancelRunRequest)(nil),             // 15: archon.api.orchestrator.v1.CancelRunRequest
-	(*CancelRunResponse)(nil),            // 16: archon.api.orchestrator.v1.CancelRunResponse
-	(*RespondRequest)(nil),               // 17: archon.api.orchestrator.v1.RespondRequest
-	(*RespondResponse)(nil),              // 18: archon.api.orchestrator.v1.RespondResponse
-	(*ListQuestionsRequest)(nil),         // 19: archon.api.orchestrator.v1.ListQuestionsRequest
-	(*ListQuestionsResponse)(nil),        // 20: archon.api.orchestrator.v1.ListQuestionsResponse
-	(*PauseRunRequest)(nil),              // 21: archon.api.orchestrator.v1.PauseRunRequest
-	(*PauseRunResponse)(nil),             // 22: archon.api.orchestrator.v1.PauseRunResponse
-	(*SetBreakpointsRequest)(nil),        // 23: archon.api.orchestrator.v1.SetBreakpointsRequest
-	(*SetBreakpointsResponse)(nil),       // 24: archon.api.orchestrator.v1.SetBreakpointsResponse
-	(*ResumeRunRequest)(nil),             // 25: archon.api.orchestrator.v1.ResumeRunRequest
-	(*ResumeRunResponse)(nil),            // 26: archon.api.orchestrator.v1.ResumeRunResponse
-	(*PlanRunRequest)(nil),               // 27: archon.api.orchestrator.v1.PlanRunRequest
-	(*PlanRunResponse)(nil),              // 28: archon.api.orchestrator.v1.PlanRunResponse
-	(*EditPlanRequest)(nil),              // 29: archon.api.orchestrator.v1.EditPlanRequest
-	(*EditPlanResponse)(nil),             // 30: archon.api.orchestrator.v1.EditPlanResponse
-	(*ForkRunRequest)(nil),               // 31: archon.api.orchestrator.v1.ForkRunRequest
-	(*EditedAnswer)(nil),                 // 32: archon.api.orchestrator.v1.EditedAnswer
-	(*EditedInput)(nil),                  // 33: archon.api.orchestrator.v1.EditedInput
-	(*ForkRunResponse)(nil),              // 34: archon.api.orchestrator.v1.ForkRunResponse
-	(*ForkedTask)(nil),                   // 35: archon.api.orchestrator.v1.ForkedTask
-	(*RateRunRequest)(nil),               // 36: archon.api.orchestrator.v1.RateRunRequest
-	(*RateRunResponse)(nil),              // 37: archon.api.orchestrator.v1.RateRunResponse
-	(*ListInstanceMetricsRequest)(nil),   // 38: archon.api.orchestrator.v1.ListInstanceMetricsRequest
-	(*ListInstanceMetricsResponse)(nil),  // 39: archon.api.orchestrator.v1.ListInstanceMetricsResponse
-	(*ConverseRequest)(nil),              // 40: archon.api.orchestrator.v1.ConverseRequest
-	(*ConverseResponse)(nil),             // 41: archon.api.orchestrator.v1.ConverseResponse
-	(*ConverseReply)(nil),                // 42: archon.api.orchestrator.v1.ConverseReply
-	(*GetQuotasRequest)(nil),             // 43: archon.api.orchestrator.v1.GetQuotasRequest
-	(*GetQuotasResponse)(nil),            // 44: archon.api.orchestrator.v1.GetQuotasResponse
-	(*QuotaUse)(nil),                     // 45: archon.api.orchestrator.v1.QuotaUse
-	(*QuotaCount)(nil),                   // 46: archon.api.orchestrator.v1.QuotaCount
-	(*MarkRunRequest)(nil),               // 47: archon.api.orchestrator.v1.MarkRunRequest
-	(*MarkRunResponse)(nil),              // 48: archon.api.orchestrator.v1.MarkRunResponse
-	(*LearnedWeight)(nil),                // 49: archon.api.orchestrator.v1.LearnedWeight
-	(*LearnedVersion)(nil),               // 50: archon.api.orchestrator.v1.LearnedVersion
-	(*ListLearnedVersionsRequest)(nil),   // 51: archon.api.orchestrator.v1.ListLearnedVersionsRequest
-	(*ListLearnedVersionsResponse)(nil),  // 52: archon.api.orchestrator.v1.ListLearnedVersionsResponse
-	(*DecideLearnedVersionRequest)(nil),  // 53: archon.api.orchestrator.v1.DecideLearnedVersionRequest
-	(*DecideLearnedVersionResponse)(nil), // 54: archon.api.orchestrator.v1.DecideLearnedVersionResponse
-	(*RevertLearnedVersionRequest)(nil),  // 55: archon.api.orchestrator.v1.RevertLearnedVersionRequest
-	(*RevertLearnedVersionResponse)(nil), // 56: archon.api.orchestrator.v1.RevertLearnedVersionResponse
-	nil,                                  // 57: archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
-	nil,                                  // 58: archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
-	(*v1.Part)(nil),                      // 59: archon.api.common.v1.Part
-	(Strategy)(0),                        // 60: archon.api.orchestrator.v1.Strategy
-	(*durationpb.Duration)(nil),          // 61: google.protobuf.Duration
-	(*v1.Budget)(nil),                    // 62: archon.api.common.v1.Budget
-	(*v1.TraceContext)(nil),              // 63: archon.api.common.v1.TraceContext
-	(*v1.Breakpoint)(nil),                // 64: archon.api.common.v1.Breakpoint
-	(*Run)(nil),                          // 65: archon.api.orchestrator.v1.Run
-	(*RunEvent)(nil),                     // 66: archon.api.orchestrator.v1.RunEvent
-	(v1.TaskState)(0),                    // 67: archon.api.common.v1.TaskState
-	(*timestamppb.Timestamp)(nil),        // 68: google.protobuf.Timestamp
-	(*RunRecord)(nil),                    // 69: archon.api.orchestrator.v1.RunRecord
-	(v1.Decision)(0),                     // 70: archon.api.common.v1.Decision
-	(*Question)(nil),                     // 71: archon.api.orchestrator.v1.Question
-	(*Task)(nil),                         // 72: archon.api.orchestrator.v1.Task
-	(*v1.Edge)(nil),                      // 73: archon.api.common.v1.Edge
-	(*v1.Plan)(nil),                      // 74: archon.api.common.v1.Plan
-	(*v1.MemoryRef)(nil),                 // 75: archon.api.common.v1.MemoryRef
-	(*InstanceMetrics)(nil),              // 76: archon.api.orchestrator.v1.InstanceMetrics
-	(*v1.Failure)(nil),                   // 77: archon.api.common.v1.Failure
+	(RunView)(0),                         // 0: archon.api.orchestrator.v1.RunView
+	(ForkDecision)(0),                    // 1: archon.api.orchestrator.v1.ForkDecision
+	(LearnedOrigin)(0),                   // 2: archon.api.orchestrator.v1.LearnedOrigin
+	(*SubmitRunRequest)(nil),             // 3: archon.api.orchestrator.v1.SubmitRunRequest
+	(*SubmitRunResponse)(nil),            // 4: archon.api.orchestrator.v1.SubmitRunResponse
+	(*WatchRunRequest)(nil),              // 5: archon.api.orchestrator.v1.WatchRunRequest
+	(*WatchRunResponse)(nil),             // 6: archon.api.orchestrator.v1.WatchRunResponse
+	(*GetRunRequest)(nil),                // 7: archon.api.orchestrator.v1.GetRunRequest
+	(*GetRunResponse)(nil),               // 8: archon.api.orchestrator.v1.GetRunResponse
+	(*ListRunsRequest)(nil),              // 9: archon.api.orchestrator.v1.ListRunsRequest
+	(*ListRunsResponse)(nil),             // 10: archon.api.orchestrator.v1.ListRunsResponse
+	(*ListRunRecordsRequest)(nil),        // 11: archon.api.orchestrator.v1.ListRunRecordsRequest
+	(*ListRunRecordsResponse)(nil),       // 12: archon.api.orchestrator.v1.ListRunRecordsResponse
+	(*ListRunStepsRequest)(nil),          // 13: archon.api.orchestrator.v1.ListRunStepsRequest
+	(*ListRunStepsResponse)(nil),         // 14: archon.api.orchestrator.v1.ListRunStepsResponse
+	(*RunStep)(nil),                      // 15: archon.api.orchestrator.v1.RunStep
+	(*CancelRunRequest)(nil),             // 16: archon.api.orchestrator.v1.CancelRunRequest
+	(*CancelRunResponse)(nil),            // 17: archon.api.orchestrator.v1.CancelRunResponse
+	(*RespondRequest)(nil),               // 18: archon.api.orchestrator.v1.RespondRequest
+	(*RespondResponse)(nil),              // 19: archon.api.orchestrator.v1.RespondResponse
+	(*ListQuestionsRequest)(nil),         // 20: archon.api.orchestrator.v1.ListQuestionsRequest
+	(*ListQuestionsResponse)(nil),        // 21: archon.api.orchestrator.v1.ListQuestionsResponse
+	(*PauseRunRequest)(nil),              // 22: archon.api.orchestrator.v1.PauseRunRequest
+	(*PauseRunResponse)(nil),             // 23: archon.api.orchestrator.v1.PauseRunResponse
+	(*SetBreakpointsRequest)(nil),        // 24: archon.api.orchestrator.v1.SetBreakpointsRequest
+	(*SetBreakpointsResponse)(nil),       // 25: archon.api.orchestrator.v1.SetBreakpointsResponse
+	(*ResumeRunRequest)(nil),             // 26: archon.api.orchestrator.v1.ResumeRunRequest
+	(*ResumeRunResponse)(nil),            // 27: archon.api.orchestrator.v1.ResumeRunResponse
+	(*PlanRunRequest)(nil),               // 28: archon.api.orchestrator.v1.PlanRunRequest
+	(*PlanRunResponse)(nil),              // 29: archon.api.orchestrator.v1.PlanRunResponse
+	(*EditPlanRequest)(nil),              // 30: archon.api.orchestrator.v1.EditPlanRequest
+	(*EditPlanResponse)(nil),             // 31: archon.api.orchestrator.v1.EditPlanResponse
+	(*ForkRunRequest)(nil),               // 32: archon.api.orchestrator.v1.ForkRunRequest
+	(*EditedAnswer)(nil),                 // 33: archon.api.orchestrator.v1.EditedAnswer
+	(*EditedInput)(nil),                  // 34: archon.api.orchestrator.v1.EditedInput
+	(*ForkRunResponse)(nil),              // 35: archon.api.orchestrator.v1.ForkRunResponse
+	(*ForkedTask)(nil),                   // 36: archon.api.orchestrator.v1.ForkedTask
+	(*RateRunRequest)(nil),               // 37: archon.api.orchestrator.v1.RateRunRequest
+	(*RateRunResponse)(nil),              // 38: archon.api.orchestrator.v1.RateRunResponse
+	(*ListInstanceMetricsRequest)(nil),   // 39: archon.api.orchestrator.v1.ListInstanceMetricsRequest
+	(*ListInstanceMetricsResponse)(nil),  // 40: archon.api.orchestrator.v1.ListInstanceMetricsResponse
+	(*ConverseRequest)(nil),              // 41: archon.api.orchestrator.v1.ConverseRequest
+	(*ConverseResponse)(nil),             // 42: archon.api.orchestrator.v1.ConverseResponse
+	(*ConverseReply)(nil),                // 43: archon.api.orchestrator.v1.ConverseReply
+	(*GetQuotasRequest)(nil),             // 44: archon.api.orchestrator.v1.GetQuotasRequest
+	(*GetQuotasResponse)(nil),            // 45: archon.api.orchestrator.v1.GetQuotasResponse
+	(*QuotaUse)(nil),                     // 46: archon.api.orchestrator.v1.QuotaUse
+	(*QuotaCount)(nil),                   // 47: archon.api.orchestrator.v1.QuotaCount
+	(*MarkRunRequest)(nil),               // 48: archon.api.orchestrator.v1.MarkRunRequest
+	(*MarkRunResponse)(nil),              // 49: archon.api.orchestrator.v1.MarkRunResponse
+	(*LearnedWeight)(nil),                // 50: archon.api.orchestrator.v1.LearnedWeight
+	(*LearnedVersion)(nil),               // 51: archon.api.orchestrator.v1.LearnedVersion
+	(*ListLearnedVersionsRequest)(nil),   // 52: archon.api.orchestrator.v1.ListLearnedVersionsRequest
+	(*ListLearnedVersionsResponse)(nil),  // 53: archon.api.orchestrator.v1.ListLearnedVersionsResponse
+	(*DecideLearnedVersionRequest)(nil),  // 54: archon.api.orchestrator.v1.DecideLearnedVersionRequest
+	(*DecideLearnedVersionResponse)(nil), // 55: archon.api.orchestrator.v1.DecideLearnedVersionResponse
+	(*RevertLearnedVersionRequest)(nil),  // 56: archon.api.orchestrator.v1.RevertLearnedVersionRequest
+	(*RevertLearnedVersionResponse)(nil), // 57: archon.api.orchestrator.v1.RevertLearnedVersionResponse
+	nil,                                  // 58: archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
+	nil,                                  // 59: archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
+	(*v1.Part)(nil),                      // 60: archon.api.common.v1.Part
+	(Strategy)(0),                        // 61: archon.api.orchestrator.v1.Strategy
+	(*durationpb.Duration)(nil),          // 62: google.protobuf.Duration
+	(*v1.Budget)(nil),                    // 63: archon.api.common.v1.Budget
+	(*v1.TraceContext)(nil),              // 64: archon.api.common.v1.TraceContext
+	(*v1.Breakpoint)(nil),                // 65: archon.api.common.v1.Breakpoint
+	(*Run)(nil),                          // 66: archon.api.orchestrator.v1.Run
+	(*RunEvent)(nil),                     // 67: archon.api.orchestrator.v1.RunEvent
+	(v1.TaskState)(0),                    // 68: archon.api.common.v1.TaskState
+	(*timestamppb.Timestamp)(nil),        // 69: google.protobuf.Timestamp
+	(*RunRecord)(nil),                    // 70: archon.api.orchestrator.v1.RunRecord
+	(v1.Decision)(0),                     // 71: archon.api.common.v1.Decision
+	(*Question)(nil),                     // 72: archon.api.orchestrator.v1.Question
+	(*Task)(nil),                         // 73: archon.api.orchestrator.v1.Task
+	(*v1.Edge)(nil),                      // 74: archon.api.common.v1.Edge
+	(*v1.Plan)(nil),                      // 75: archon.api.common.v1.Plan
+	(*v1.MemoryRef)(nil),                 // 76: archon.api.common.v1.MemoryRef
+	(*InstanceMetrics)(nil),              // 77: archon.api.orchestrator.v1.InstanceMetrics
+	(*v1.Failure)(nil),                   // 78: archon.api.common.v1.Failure
 }
 var file_archon_api_orchestrator_v1_orchestrator_service_proto_depIdxs = []int32{
-	59, // 0: archon.api.orchestrator.v1.SubmitRunRequest.goal:type_name -> archon.api.common.v1.Part
-	60, // 1: archon.api.orchestrator.v1.SubmitRunRequest.strategy:type_name -> archon.api.orchestrator.v1.Strategy
-	61, // 2: archon.api.orchestrator.v1.SubmitRunRequest.timeout:type_name -> google.protobuf.Duration
-	61, // 3: archon.api.orchestrator.v1.SubmitRunRequest.wait:type_name -> google.protobuf.Duration
-	62, // 4: archon.api.orchestrator.v1.SubmitRunRequest.budget:type_name -> archon.api.common.v1.Budget
-	57, // 5: archon.api.orchestrator.v1.SubmitRunRequest.metadata:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
-	63, // 6: archon.api.orchestrator.v1.SubmitRunRequest.trace:type_name -> archon.api.common.v1.TraceContext
-	58, // 7: archon.api.orchestrator.v1.SubmitRunRequest.versions:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
-	64, // 8: archon.api.orchestrator.v1.SubmitRunRequest.breakpoints:type_name -> archon.api.common.v1.Breakpoint
-	65, // 9: archon.api.orchestrator.v1.SubmitRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	66, // 10: archon.api.orchestrator.v1.WatchRunResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
-	65, // 11: archon.api.orchestrator.v1.GetRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	67, // 12: archon.api.orchestrator.v1.ListRunsRequest.states:type_name -> archon.api.common.v1.TaskState
-	68, // 13: archon.api.orchestrator.v1.ListRunsRequest.created_since:type_name -> google.protobuf.Timestamp
-	68, // 14: archon.api.orchestrator.v1.ListRunsRequest.created_before:type_name -> google.protobuf.Timestamp
-	65, // 15: archon.api.orchestrator.v1.ListRunsResponse.runs:type_name -> archon.api.orchestrator.v1.Run
-	69, // 16: archon.api.orchestrator.v1.ListRunRecordsResponse.records:type_name -> archon.api.orchestrator.v1.RunRecord
-	14, // 17: archon.api.orchestrator.v1.ListRunStepsResponse.steps:type_name -> archon.api.orchestrator.v1.RunStep
-	65, // 18: archon.api.orchestrator.v1.CancelRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	59, // 19: archon.api.orchestrator.v1.RespondRequest.parts:type_name -> archon.api.common.v1.Part
-	70, // 20: archon.api.orchestrator.v1.RespondRequest.decision:type_name -> archon.api.common.v1.Decision
-	65, // 21: archon.api.orchestrator.v1.RespondResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	71, // 22: archon.api.orchestrator.v1.ListQuestionsResponse.questions:type_name -> archon.api.orchestrator.v1.Question
-	65, // 23: archon.api.orchestrator.v1.PauseRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	64, // 24: archon.api.orchestrator.v1.SetBreakpointsRequest.breakpoints:type_name -> archon.api.common.v1.Breakpoint
-	65, // 25: archon.api.orchestrator.v1.SetBreakpointsResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	65, // 26: archon.api.orchestrator.v1.ResumeRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	2,  // 27: archon.api.orchestrator.v1.PlanRunRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
-	72, // 28: archon.api.orchestrator.v1.PlanRunResponse.tasks:type_name -> archon.api.orchestrator.v1.Task
-	73, // 29: archon.api.orchestrator.v1.PlanRunResponse.edges:type_name -> archon.api.common.v1.Edge
-	74, // 30: archon.api.orchestrator.v1.PlanRunResponse.plan:type_name -> archon.api.common.v1.Plan
-	60, // 31: archon.api.orchestrator.v1.PlanRunResponse.strategy:type_name -> archon.api.orchestrator.v1.Strategy
-	65, // 32: archon.api.orchestrator.v1.EditPlanResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	59, // 33: archon.api.orchestrator.v1.ForkRunRequest.goal:type_name -> archon.api.common.v1.Part
-	32, // 34: archon.api.orchestrator.v1.ForkRunRequest.edited_answers:type_name -> archon.api.orchestrator.v1.EditedAnswer
-	33, // 35: archon.api.orchestrator.v1.ForkRunRequest.edited_inputs:type_name -> archon.api.orchestrator.v1.EditedInput
-	59, // 36: archon.api.orchestrator.v1.EditedAnswer.parts:type_name -> archon.api.common.v1.Part
-	65, // 37: archon.api.orchestrator.v1.ForkRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
-	35, // 38: archon.api.orchestrator.v1.ForkRunResponse.tasks:type_name -> archon.api.orchestrator.v1.ForkedTask
-	0,  // 39: archon.api.orchestrator.v1.ForkedTask.decision:type_name -> archon.api.orchestrator.v1.ForkDecision
-	75, // 40: archon.api.orchestrator.v1.ForkedTask.because:type_name -> archon.api.common.v1.MemoryRef
-	76, // 41: archon.api.orchestrator.v1.ListInstanceMetricsResponse.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
-	2,  // 42: archon.api.orchestrator.v1.ConverseRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
-	4,  // 43: archon.api.orchestrator.v1.ConverseRequest.watch:type_name -> archon.api.orchestrator.v1.WatchRunRequest
-	15, // 44: archon.api.orchestrator.v1.ConverseRequest.cancel:type_name -> archon.api.orchestrator.v1.CancelRunRequest
-	17, // 45: archon.api.orchestrator.v1.ConverseRequest.respond:type_name -> archon.api.orchestrator.v1.RespondRequest
-	42, // 46: archon.api.orchestrator.v1.ConverseResponse.replies:type_name -> archon.api.orchestrator.v1.ConverseReply
-	66, // 47: archon.api.orchestrator.v1.ConverseResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
-	65, // 48: archon.api.orchestrator.v1.ConverseReply.run:type_name -> archon.api.orchestrator.v1.Run
-	77, // 49: archon.api.orchestrator.v1.ConverseReply.failure:type_name -> archon.api.common.v1.Failure
-	45, // 50: archon.api.orchestrator.v1.GetQuotasResponse.uses:type_name -> archon.api.orchestrator.v1.QuotaUse
-	61, // 51: archon.api.orchestrator.v1.GetQuotasResponse.day_remaining:type_name -> google.protobuf.Duration
-	46, // 52: archon.api.orchestrator.v1.QuotaUse.counts:type_name -> archon.api.orchestrator.v1.QuotaCount
-	1,  // 53: archon.api.orchestrator.v1.LearnedVersion.origin:type_name -> archon.api.orchestrator.v1.LearnedOrigin
-	68, // 54: archon.api.orchestrator.v1.LearnedVersion.create_time:type_name -> google.protobuf.Timestamp
-	49, // 55: archon.api.orchestrator.v1.LearnedVersion.weights:type_name -> archon.api.orchestrator.v1.LearnedWeight
-	50, // 56: archon.api.orchestrator.v1.ListLearnedVersionsResponse.versions:type_name -> archon.api.orchestrator.v1.LearnedVersion
-	50, // 57: archon.api.orchestrator.v1.DecideLearnedVersionResponse.version:type_name -> archon.api.orchestrator.v1.LearnedVersion
-	50, // 58: archon.api.orchestrator.v1.RevertLearnedVersionResponse.version:type_name -> archon.api.orchestrator.v1.LearnedVersion
-	2,  // 59: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:input_type -> archon.api.orchestrator.v1.SubmitRunRequest
-	4,  // 60: archon.api.orchestrator.v1.OrchestratorService.WatchRun:input_type -> archon.api.orchestrator.v1.WatchRunRequest
-	6,  // 61: archon.api.orchestrator.v1.OrchestratorService.GetRun:input_type -> archon.api.orchestrator.v1.GetRunRequest
-	8,  // 62: archon.api.orchestrator.v1.OrchestratorService.ListRuns:input_type -> archon.api.orchestrator.v1.ListRunsRequest
-	10, // 63: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:input_type -> archon.api.orchestrator.v1.ListRunRecordsRequest
-	12, // 64: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:input_type -> archon.api.orchestrator.v1.ListRunStepsRequest
-	15, // 65: archon.api.orchestrator.v1.OrchestratorService.CancelRun:input_type -> archon.api.orchestrator.v1.CancelRunRequest
-	19, // 66: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:input_type -> archon.api.orchestrator.v1.ListQuestionsRequest
-	17, // 67: archon.api.orchestrator.v1.OrchestratorService.Respond:input_type -> archon.api.orchestrator.v1.RespondRequest
-	21, // 68: archon.api.orchestrator.v1.OrchestratorService.PauseRun:input_type -> archon.api.orchestrator.v1.PauseRunRequest
-	25, // 69: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:input_type -> archon.api.orchestrator.v1.ResumeRunRequest
-	23, // 70: archon.api.orchestrator.v1.OrchestratorService.SetBreakpoints:input_type -> archon.api.orchestrator.v1.SetBreakpointsRequest
-	27, // 71: archon.api.orchestrator.v1.OrchestratorService.PlanRun:input_type -> archon.api.orchestrator.v1.PlanRunRequest
-	29, // 72: archon.api.orchestrator.v1.OrchestratorService.EditPlan:input_type -> archon.api.orchestrator.v1.EditPlanRequest
-	31, // 73: archon.api.orchestrator.v1.OrchestratorService.ForkRun:input_type -> archon.api.orchestrator.v1.ForkRunRequest
-	36, // 74: archon.api.orchestrator.v1.OrchestratorService.RateRun:input_type -> archon.api.orchestrator.v1.RateRunRequest
-	38, // 75: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:input_type -> archon.api.orchestrator.v1.ListInstanceMetricsRequest
-	40, // 76: archon.api.orchestrator.v1.OrchestratorService.Converse:input_type -> archon.api.orchestrator.v1.ConverseRequest
-	43, // 77: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:input_type -> archon.api.orchestrator.v1.GetQuotasRequest
-	47, // 78: archon.api.orchestrator.v1.OrchestratorService.MarkRun:input_type -> archon.api.orchestrator.v1.MarkRunRequest
-	51, // 79: archon.api.orchestrator.v1.OrchestratorService.ListLearnedVersions:input_type -> archon.api.orchestrator.v1.ListLearnedVersionsRequest
-	53, // 80: archon.api.orchestrator.v1.OrchestratorService.DecideLearnedVersion:input_type -> archon.api.orchestrator.v1.DecideLearnedVersionRequest
-	55, // 81: archon.api.orchestrator.v1.OrchestratorService.RevertLearnedVersion:input_type -> archon.api.orchestrator.v1.RevertLearnedVersionRequest
-	3,  // 82: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:output_type -> archon.api.orchestrator.v1.SubmitRunResponse
-	5,  // 83: archon.api.orchestrator.v1.OrchestratorService.WatchRun:output_type -> archon.api.orchestrator.v1.WatchRunResponse
-	7,  // 84: archon.api.orchestrator.v1.OrchestratorService.GetRun:output_type -> archon.api.orchestrator.v1.GetRunResponse
-	9,  // 85: archon.api.orchestrator.v1.OrchestratorService.ListRuns:output_type -> archon.api.orchestrator.v1.ListRunsResponse
-	11, // 86: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:output_type -> archon.api.orchestrator.v1.ListRunRecordsResponse
-	13, // 87: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:output_type -> archon.api.orchestrator.v1.ListRunStepsResponse
-	16, // 88: archon.api.orchestrator.v1.OrchestratorService.CancelRun:output_type -> archon.api.orchestrator.v1.CancelRunResponse
-	20, // 89: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:output_type -> archon.api.orchestrator.v1.ListQuestionsResponse
-	18, // 90: archon.api.orchestrator.v1.OrchestratorService.Respond:output_type -> archon.api.orchestrator.v1.RespondResponse
-	22, // 91: archon.api.orchestrator.v1.OrchestratorService.PauseRun:output_type -> archon.api.orchestrator.v1.PauseRunResponse
-	26, // 92: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:output_type -> archon.api.orchestrator.v1.ResumeRunResponse
-	24, // 93: archon.api.orchestrator.v1.OrchestratorService.SetBreakpoints:output_type -> archon.api.orchestrator.v1.SetBreakpointsResponse
-	28, // 94: archon.api.orchestrator.v1.OrchestratorService.PlanRun:output_type -> archon.api.orchestrator.v1.PlanRunResponse
-	30, // 95: archon.api.orchestrator.v1.OrchestratorService.EditPlan:output_type -> archon.api.orchestrator.v1.EditPlanResponse
-	34, // 96: archon.api.orchestrator.v1.OrchestratorService.ForkRun:output_type -> archon.api.orchestrator.v1.ForkRunResponse
-	37, // 97: archon.api.orchestrator.v1.OrchestratorService.RateRun:output_type -> archon.api.orchestrator.v1.RateRunResponse
-	39, // 98: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:output_type -> archon.api.orchestrator.v1.ListInstanceMetricsResponse
-	41, // 99: archon.api.orchestrator.v1.OrchestratorService.Converse:output_type -> archon.api.orchestrator.v1.ConverseResponse
-	44, // 100: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:output_type -> archon.api.orchestrator.v1.GetQuotasResponse
-	48, // 101: archon.api.orchestrator.v1.OrchestratorService.MarkRun:output_type -> archon.api.orchestrator.v1.MarkRunResponse
-	52, // 102: archon.api.orchestrator.v1.OrchestratorService.ListLearnedVersions:output_type -> archon.api.orchestrator.v1.ListLearnedVersionsResponse
-	54, // 103: archon.api.orchestrator.v1.OrchestratorService.DecideLearnedVersion:output_type -> archon.api.orchestrator.v1.DecideLearnedVersionResponse
-	56, // 104: archon.api.orchestrator.v1.OrchestratorService.RevertLearnedVersion:output_type -> archon.api.orchestrator.v1.RevertLearnedVersionResponse
-	82, // [82:105] is the sub-list for method output_type
-	59, // [59:82] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	60, // 0: archon.api.orchestrator.v1.SubmitRunRequest.goal:type_name -> archon.api.common.v1.Part
+	61, // 1: archon.api.orchestrator.v1.SubmitRunRequest.strategy:type_name -> archon.api.orchestrator.v1.Strategy
+	62, // 2: archon.api.orchestrator.v1.SubmitRunRequest.timeout:type_name -> google.protobuf.Duration
+	62, // 3: archon.api.orchestrator.v1.SubmitRunRequest.wait:type_name -> google.protobuf.Duration
+	63, // 4: archon.api.orchestrator.v1.SubmitRunRequest.budget:type_name -> archon.api.common.v1.Budget
+	58, // 5: archon.api.orchestrator.v1.SubmitRunRequest.metadata:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.MetadataEntry
+	64, // 6: archon.api.orchestrator.v1.SubmitRunRequest.trace:type_name -> archon.api.common.v1.TraceContext
+	59, // 7: archon.api.orchestrator.v1.SubmitRunRequest.versions:type_name -> archon.api.orchestrator.v1.SubmitRunRequest.VersionsEntry
+	65, // 8: archon.api.orchestrator.v1.SubmitRunRequest.breakpoints:type_name -> archon.api.common.v1.Breakpoint
+	66, // 9: archon.api.orchestrator.v1.SubmitRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	67, // 10: archon.api.orchestrator.v1.WatchRunResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
+	0,  // 11: archon.api.orchestrator.v1.GetRunRequest.view:type_name -> archon.api.orchestrator.v1.RunView
+	66, // 12: archon.api.orchestrator.v1.GetRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	68, // 13: archon.api.orchestrator.v1.ListRunsRequest.states:type_name -> archon.api.common.v1.TaskState
+	69, // 14: archon.api.orchestrator.v1.ListRunsRequest.created_since:type_name -> google.protobuf.Timestamp
+	69, // 15: archon.api.orchestrator.v1.ListRunsRequest.created_before:type_name -> google.protobuf.Timestamp
+	66, // 16: archon.api.orchestrator.v1.ListRunsResponse.runs:type_name -> archon.api.orchestrator.v1.Run
+	70, // 17: archon.api.orchestrator.v1.ListRunRecordsResponse.records:type_name -> archon.api.orchestrator.v1.RunRecord
+	15, // 18: archon.api.orchestrator.v1.ListRunStepsResponse.steps:type_name -> archon.api.orchestrator.v1.RunStep
+	66, // 19: archon.api.orchestrator.v1.CancelRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	60, // 20: archon.api.orchestrator.v1.RespondRequest.parts:type_name -> archon.api.common.v1.Part
+	71, // 21: archon.api.orchestrator.v1.RespondRequest.decision:type_name -> archon.api.common.v1.Decision
+	66, // 22: archon.api.orchestrator.v1.RespondResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	72, // 23: archon.api.orchestrator.v1.ListQuestionsResponse.questions:type_name -> archon.api.orchestrator.v1.Question
+	66, // 24: archon.api.orchestrator.v1.PauseRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	65, // 25: archon.api.orchestrator.v1.SetBreakpointsRequest.breakpoints:type_name -> archon.api.common.v1.Breakpoint
+	66, // 26: archon.api.orchestrator.v1.SetBreakpointsResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	66, // 27: archon.api.orchestrator.v1.ResumeRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	3,  // 28: archon.api.orchestrator.v1.PlanRunRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
+	73, // 29: archon.api.orchestrator.v1.PlanRunResponse.tasks:type_name -> archon.api.orchestrator.v1.Task
+	74, // 30: archon.api.orchestrator.v1.PlanRunResponse.edges:type_name -> archon.api.common.v1.Edge
+	75, // 31: archon.api.orchestrator.v1.PlanRunResponse.plan:type_name -> archon.api.common.v1.Plan
+	61, // 32: archon.api.orchestrator.v1.PlanRunResponse.strategy:type_name -> archon.api.orchestrator.v1.Strategy
+	66, // 33: archon.api.orchestrator.v1.EditPlanResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	60, // 34: archon.api.orchestrator.v1.ForkRunRequest.goal:type_name -> archon.api.common.v1.Part
+	33, // 35: archon.api.orchestrator.v1.ForkRunRequest.edited_answers:type_name -> archon.api.orchestrator.v1.EditedAnswer
+	34, // 36: archon.api.orchestrator.v1.ForkRunRequest.edited_inputs:type_name -> archon.api.orchestrator.v1.EditedInput
+	60, // 37: archon.api.orchestrator.v1.EditedAnswer.parts:type_name -> archon.api.common.v1.Part
+	66, // 38: archon.api.orchestrator.v1.ForkRunResponse.run:type_name -> archon.api.orchestrator.v1.Run
+	36, // 39: archon.api.orchestrator.v1.ForkRunResponse.tasks:type_name -> archon.api.orchestrator.v1.ForkedTask
+	1,  // 40: archon.api.orchestrator.v1.ForkedTask.decision:type_name -> archon.api.orchestrator.v1.ForkDecision
+	76, // 41: archon.api.orchestrator.v1.ForkedTask.because:type_name -> archon.api.common.v1.MemoryRef
+	77, // 42: archon.api.orchestrator.v1.ListInstanceMetricsResponse.metrics:type_name -> archon.api.orchestrator.v1.InstanceMetrics
+	3,  // 43: archon.api.orchestrator.v1.ConverseRequest.submit:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
+	5,  // 44: archon.api.orchestrator.v1.ConverseRequest.watch:type_name -> archon.api.orchestrator.v1.WatchRunRequest
+	16, // 45: archon.api.orchestrator.v1.ConverseRequest.cancel:type_name -> archon.api.orchestrator.v1.CancelRunRequest
+	18, // 46: archon.api.orchestrator.v1.ConverseRequest.respond:type_name -> archon.api.orchestrator.v1.RespondRequest
+	43, // 47: archon.api.orchestrator.v1.ConverseResponse.replies:type_name -> archon.api.orchestrator.v1.ConverseReply
+	67, // 48: archon.api.orchestrator.v1.ConverseResponse.events:type_name -> archon.api.orchestrator.v1.RunEvent
+	66, // 49: archon.api.orchestrator.v1.ConverseReply.run:type_name -> archon.api.orchestrator.v1.Run
+	78, // 50: archon.api.orchestrator.v1.ConverseReply.failure:type_name -> archon.api.common.v1.Failure
+	46, // 51: archon.api.orchestrator.v1.GetQuotasResponse.uses:type_name -> archon.api.orchestrator.v1.QuotaUse
+	62, // 52: archon.api.orchestrator.v1.GetQuotasResponse.day_remaining:type_name -> google.protobuf.Duration
+	47, // 53: archon.api.orchestrator.v1.QuotaUse.counts:type_name -> archon.api.orchestrator.v1.QuotaCount
+	2,  // 54: archon.api.orchestrator.v1.LearnedVersion.origin:type_name -> archon.api.orchestrator.v1.LearnedOrigin
+	69, // 55: archon.api.orchestrator.v1.LearnedVersion.create_time:type_name -> google.protobuf.Timestamp
+	50, // 56: archon.api.orchestrator.v1.LearnedVersion.weights:type_name -> archon.api.orchestrator.v1.LearnedWeight
+	51, // 57: archon.api.orchestrator.v1.ListLearnedVersionsResponse.versions:type_name -> archon.api.orchestrator.v1.LearnedVersion
+	51, // 58: archon.api.orchestrator.v1.DecideLearnedVersionResponse.version:type_name -> archon.api.orchestrator.v1.LearnedVersion
+	51, // 59: archon.api.orchestrator.v1.RevertLearnedVersionResponse.version:type_name -> archon.api.orchestrator.v1.LearnedVersion
+	3,  // 60: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:input_type -> archon.api.orchestrator.v1.SubmitRunRequest
+	5,  // 61: archon.api.orchestrator.v1.OrchestratorService.WatchRun:input_type -> archon.api.orchestrator.v1.WatchRunRequest
+	7,  // 62: archon.api.orchestrator.v1.OrchestratorService.GetRun:input_type -> archon.api.orchestrator.v1.GetRunRequest
+	9,  // 63: archon.api.orchestrator.v1.OrchestratorService.ListRuns:input_type -> archon.api.orchestrator.v1.ListRunsRequest
+	11, // 64: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:input_type -> archon.api.orchestrator.v1.ListRunRecordsRequest
+	13, // 65: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:input_type -> archon.api.orchestrator.v1.ListRunStepsRequest
+	16, // 66: archon.api.orchestrator.v1.OrchestratorService.CancelRun:input_type -> archon.api.orchestrator.v1.CancelRunRequest
+	20, // 67: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:input_type -> archon.api.orchestrator.v1.ListQuestionsRequest
+	18, // 68: archon.api.orchestrator.v1.OrchestratorService.Respond:input_type -> archon.api.orchestrator.v1.RespondRequest
+	22, // 69: archon.api.orchestrator.v1.OrchestratorService.PauseRun:input_type -> archon.api.orchestrator.v1.PauseRunRequest
+	26, // 70: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:input_type -> archon.api.orchestrator.v1.ResumeRunRequest
+	24, // 71: archon.api.orchestrator.v1.OrchestratorService.SetBreakpoints:input_type -> archon.api.orchestrator.v1.SetBreakpointsRequest
+	28, // 72: archon.api.orchestrator.v1.OrchestratorService.PlanRun:input_type -> archon.api.orchestrator.v1.PlanRunRequest
+	30, // 73: archon.api.orchestrator.v1.OrchestratorService.EditPlan:input_type -> archon.api.orchestrator.v1.EditPlanRequest
+	32, // 74: archon.api.orchestrator.v1.OrchestratorService.ForkRun:input_type -> archon.api.orchestrator.v1.ForkRunRequest
+	37, // 75: archon.api.orchestrator.v1.OrchestratorService.RateRun:input_type -> archon.api.orchestrator.v1.RateRunRequest
+	39, // 76: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:input_type -> archon.api.orchestrator.v1.ListInstanceMetricsRequest
+	41, // 77: archon.api.orchestrator.v1.OrchestratorService.Converse:input_type -> archon.api.orchestrator.v1.ConverseRequest
+	44, // 78: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:input_type -> archon.api.orchestrator.v1.GetQuotasRequest
+	48, // 79: archon.api.orchestrator.v1.OrchestratorService.MarkRun:input_type -> archon.api.orchestrator.v1.MarkRunRequest
+	52, // 80: archon.api.orchestrator.v1.OrchestratorService.ListLearnedVersions:input_type -> archon.api.orchestrator.v1.ListLearnedVersionsRequest
+	54, // 81: archon.api.orchestrator.v1.OrchestratorService.DecideLearnedVersion:input_type -> archon.api.orchestrator.v1.DecideLearnedVersionRequest
+	56, // 82: archon.api.orchestrator.v1.OrchestratorService.RevertLearnedVersion:input_type -> archon.api.orchestrator.v1.RevertLearnedVersionRequest
+	4,  // 83: archon.api.orchestrator.v1.OrchestratorService.SubmitRun:output_type -> archon.api.orchestrator.v1.SubmitRunResponse
+	6,  // 84: archon.api.orchestrator.v1.OrchestratorService.WatchRun:output_type -> archon.api.orchestrator.v1.WatchRunResponse
+	8,  // 85: archon.api.orchestrator.v1.OrchestratorService.GetRun:output_type -> archon.api.orchestrator.v1.GetRunResponse
+	10, // 86: archon.api.orchestrator.v1.OrchestratorService.ListRuns:output_type -> archon.api.orchestrator.v1.ListRunsResponse
+	12, // 87: archon.api.orchestrator.v1.OrchestratorService.ListRunRecords:output_type -> archon.api.orchestrator.v1.ListRunRecordsResponse
+	14, // 88: archon.api.orchestrator.v1.OrchestratorService.ListRunSteps:output_type -> archon.api.orchestrator.v1.ListRunStepsResponse
+	17, // 89: archon.api.orchestrator.v1.OrchestratorService.CancelRun:output_type -> archon.api.orchestrator.v1.CancelRunResponse
+	21, // 90: archon.api.orchestrator.v1.OrchestratorService.ListQuestions:output_type -> archon.api.orchestrator.v1.ListQuestionsResponse
+	19, // 91: archon.api.orchestrator.v1.OrchestratorService.Respond:output_type -> archon.api.orchestrator.v1.RespondResponse
+	23, // 92: archon.api.orchestrator.v1.OrchestratorService.PauseRun:output_type -> archon.api.orchestrator.v1.PauseRunResponse
+	27, // 93: archon.api.orchestrator.v1.OrchestratorService.ResumeRun:output_type -> archon.api.orchestrator.v1.ResumeRunResponse
+	25, // 94: archon.api.orchestrator.v1.OrchestratorService.SetBreakpoints:output_type -> archon.api.orchestrator.v1.SetBreakpointsResponse
+	29, // 95: archon.api.orchestrator.v1.OrchestratorService.PlanRun:output_type -> archon.api.orchestrator.v1.PlanRunResponse
+	31, // 96: archon.api.orchestrator.v1.OrchestratorService.EditPlan:output_type -> archon.api.orchestrator.v1.EditPlanResponse
+	35, // 97: archon.api.orchestrator.v1.OrchestratorService.ForkRun:output_type -> archon.api.orchestrator.v1.ForkRunResponse
+	38, // 98: archon.api.orchestrator.v1.OrchestratorService.RateRun:output_type -> archon.api.orchestrator.v1.RateRunResponse
+	40, // 99: archon.api.orchestrator.v1.OrchestratorService.ListInstanceMetrics:output_type -> archon.api.orchestrator.v1.ListInstanceMetricsResponse
+	42, // 100: archon.api.orchestrator.v1.OrchestratorService.Converse:output_type -> archon.api.orchestrator.v1.ConverseResponse
+	45, // 101: archon.api.orchestrator.v1.OrchestratorService.GetQuotas:output_type -> archon.api.orchestrator.v1.GetQuotasResponse
+	49, // 102: archon.api.orchestrator.v1.OrchestratorService.MarkRun:output_type -> archon.api.orchestrator.v1.MarkRunResponse
+	53, // 103: archon.api.orchestrator.v1.OrchestratorService.ListLearnedVersions:output_type -> archon.api.orchestrator.v1.ListLearnedVersionsResponse
+	55, // 104: archon.api.orchestrator.v1.OrchestratorService.DecideLearnedVersion:output_type -> archon.api.orchestrator.v1.DecideLearnedVersionResponse
+	57, // 105: archon.api.orchestrator.v1.OrchestratorService.RevertLearnedVersion:output_type -> archon.api.orchestrator.v1.RevertLearnedVersionResponse
+	83, // [83:106] is the sub-list for method output_type
+	60, // [60:83] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_archon_api_orchestrator_v1_orchestrator_service_proto_init() }
@@ -4305,7 +4374,7 @@ func file_archon_api_orchestrator_v1_orchestrator_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc), len(file_archon_api_orchestrator_v1_orchestrator_service_proto_rawDesc)),
-			NumEnums:      2,
+			NumEnums:      3,
 			NumMessages:   57,
 			NumExtensions: 0,
 			NumServices:   1,

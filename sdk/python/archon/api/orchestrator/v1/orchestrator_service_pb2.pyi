@@ -26,6 +26,30 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _RunView:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RunViewEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RunView.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    RUN_VIEW_UNSPECIFIED: _RunView.ValueType  # 0
+    """RUN_VIEW_FULL."""
+    RUN_VIEW_BASIC: _RunView.ValueType  # 1
+    """All but `tasks`, which grow with the run."""
+    RUN_VIEW_FULL: _RunView.ValueType  # 2
+    """All."""
+
+class RunView(_RunView, metaclass=_RunViewEnumTypeWrapper):
+    """How much of a run a response has."""
+
+RUN_VIEW_UNSPECIFIED: RunView.ValueType  # 0
+"""RUN_VIEW_FULL."""
+RUN_VIEW_BASIC: RunView.ValueType  # 1
+"""All but `tasks`, which grow with the run."""
+RUN_VIEW_FULL: RunView.ValueType  # 2
+"""All."""
+Global___RunView: _TypeAlias = RunView  # noqa: Y015
+
 class _ForkDecision:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -340,16 +364,20 @@ class GetRunRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_ID_FIELD_NUMBER: _builtins.int
+    VIEW_FIELD_NUMBER: _builtins.int
     run_id: _builtins.str
     """The run to return."""
+    view: Global___RunView.ValueType
+    """How much of the run to return."""
     def __init__(
         self,
         *,
         run_id: _builtins.str = ...,
+        view: Global___RunView.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["run_id", b"run_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["run_id", b"run_id", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

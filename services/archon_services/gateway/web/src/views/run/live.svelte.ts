@@ -1,6 +1,6 @@
 /** A run while it is shown: its events, folded by the SDK as they come, and its state as the orchestrator says it. */
 import { fromJson, type JsonValue } from "@bufbuild/protobuf";
-import { GetRunResponseSchema } from "@api/archon/api/orchestrator/v1/orchestrator_service_pb.js";
+import { GetRunResponseSchema, RunView as Fields } from "@api/archon/api/orchestrator/v1/orchestrator_service_pb.js";
 import type { Run, RunEvent as EventMessage } from "@api/archon/api/orchestrator/v1/run_pb.js";
 import { RunView } from "@sdk/runView/run.js";
 import { RunEvent } from "@sdk/types/run.js";
@@ -15,21 +15,21 @@ const LARGE_TASKS = 200;
 /** How long events may be behind the run after a sleep. */
 const LATE_MS = 3_000;
 
-/** Where a run is read from. */
+/** Where a run is read from: without its tasks, which the events have. */
 export interface Source {
   readonly events: string;
   read(): Promise<Run | undefined>;
 }
 
 export function ownRun(runId: string): Source {
-  return { events: `/events/runs/${encodeURIComponent(runId)}`, read: async () => (await orchestrator.getRun({ runId })).run };
+  return { events: `/events/runs/${encodeURIComponent(runId)}`, read: async () => (await orchestrator.getRun({ runId, view: Fields.BASIC })).run };
 }
 
 /** The run of a link, for a reader without a login. */
 export function sharedRun(link: string): Source {
   const path = `/shared/${encodeURIComponent(link)}`;
   const read = async (): Promise<Run | undefined> => {
-    const response = await fetch(path, { headers: { accept: "application/json" } });
+    const response = await fetch(`${path}?view=basic`, { headers: { accept: "application/json" } });
     const answer = (await response.json()) as JsonValue & { message?: string };
     if (!response.ok) throw new Error(answer.message ?? "This link has expired, was revoked, or never existed.");
     return fromJson(GetRunResponseSchema, answer, { ignoreUnknownFields: true }).run;
@@ -60,8 +60,10 @@ export class LiveRun {
 
   /** Watches until the returned function is called. */
   start(): () => void {
-    this.#watch();
-    void this.read();
+    // A large run is shown before its events come: they keep the browser and the gateway busy.
+    void this.read().then(() => {
+      if (!this.#stopped) this.#watch();
+    });
     const wake = (): void => {
       if (!document.hidden) void this.#wake();
     };
