@@ -21,7 +21,7 @@ from typing import Final, TypeVar
 
 from archon.errors import ArchonError, InvalidArgument
 from archon.failure_kinds import CATALOGUE, ErrorSeverity, RetryAdvice
-from archon_mesh.engine.decide.recovery import MAX_ALIKE
+from archon_mesh.engine.decide.retries import MAX_ALIKE
 from archon_mesh.engine.state import MAX_RECENT
 
 __all__ = ["ErrorContext", "ErrorSeverity", "Recovery", "RecoveryAction", "RecoveryOrchestrator"]

@@ -11,7 +11,7 @@ from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.plan import without_statuses
 from archon_mesh.engine.decide.plan_reply import MAX_FAULTS, AcceptedPlan, faults_of, reaccepted
-from archon_mesh.engine.decide.recovery import recovery_exhausted
+from archon_mesh.engine.decide.retries import recovery_exhausted
 from archon_mesh.engine.decide.task_end import end_with_result, fail
 from archon_mesh.engine.decide.termination import ending, then_end
 from archon_mesh.engine.plan import SubTask

@@ -8,7 +8,7 @@ from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.context import context_of
 from archon_mesh.engine.decide.breakpoints import hold
 from archon_mesh.engine.decide.budget import first_slice
-from archon_mesh.engine.decide.recovery import Kind, next_try, raised, recovery_exhausted
+from archon_mesh.engine.decide.retries import Kind, next_try, raised, recovery_exhausted
 from archon_mesh.engine.decide.task_end import fail
 from archon_mesh.engine.decide.termination import then_end
 from archon_mesh.engine.state import RunState

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from archon.failure_kinds import RetryAdvice
 from archon_mesh.engine import inputs as inp
-from archon_mesh.engine.decide.recovery import RECOVERY, Kind, recovery_exhausted
+from archon_mesh.engine.decide.retries import RECOVERY, Kind, recovery_exhausted
 from archon_mesh.engine.decide.step_roles import assigned, binding_faults
 from archon_mesh.engine.plan import (
     MAX_PLAN_SUBTASKS,

@@ -10,7 +10,7 @@ from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.approval import approval
 from archon_mesh.engine.decide.human_input import question_id, refusal
 from archon_mesh.engine.decide.plan_reply import AcceptedPlan, judge, judge_alignment
-from archon_mesh.engine.decide.recovery import Kind, kind_of, next_try, raised, recovery_exhausted
+from archon_mesh.engine.decide.retries import Kind, kind_of, next_try, raised, recovery_exhausted
 from archon_mesh.engine.decide.task_end import end_with_result
 from archon_mesh.engine.decide.termination import ending, then_end
 from archon_mesh.engine.decide.timeouts import run_timeout, task_timeout

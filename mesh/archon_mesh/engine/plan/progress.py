@@ -18,7 +18,7 @@ from archon_mesh.engine.plan.task import Task
 def ready_subtasks(task: Task, handled: Collection[str] = ()) -> tuple[SubTask, ...]:
     """Returns the subtasks that may start, in their order: those with as many completed dependencies as they need, and,
     with `partial_input`, those whose dependencies have ended. Subtasks with `expand` never start. `handled` as for
-    `due_expansions`."""
+    `due_expansions`. For plans as values: a run obeys `RunState.ready`, which knows its pauses and attempts too."""
     completed = task.completed_ids
     ended = frozenset(each.id for each in task.subtasks if each.has_ended and not awaits_expansion(each, handled))
     return tuple(

@@ -34,6 +34,7 @@ from archon_services.orchestrator.ports import Delivery, DispatchGate, Receipt, 
 from archon_services.orchestrator.quotas import QuotaUsage
 from archon_services.orchestrator.runs.clock.clocks import JournalClock
 from archon_services.orchestrator.runs.driver import Drive, RunDriver
+from archon_services.orchestrator.runs.error_budget import ErrorBudget
 from archon_services.orchestrator.runs.limits import RunLimits
 from archon_services.orchestrator.runs.quarantine import quarantine
 from archon_services.orchestrator.runs.ready_runs import equal_weight
@@ -42,7 +43,6 @@ from archon_services.orchestrator.runs.states.ended_runs import EndedRuns
 from archon_services.orchestrator.runs.states.kept import NOTHING_KEPT, Kept
 from archon_services.orchestrator.runs.states.load import load_linked_run, load_run
 from archon_services.orchestrator.runs.turn.chain import StepSealer
-from archon_services.orchestrator.runs.turn.error_budget import ErrorBudget
 from archon_services.orchestrator.runs.turn.session_history import TurnQueue
 from archon_services.orchestrator.track_records.records import TrackRecords
 from archon_services.orchestrator.watch.hub import WatchHub

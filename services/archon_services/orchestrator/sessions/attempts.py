@@ -21,10 +21,7 @@ from archon_services.orchestrator.convert.failures import failure_from_error, fa
 from archon_services.orchestrator.ports import AttemptStatus, Delivery, Inbox, Receipt
 from archon_services.orchestrator.sessions.attempt_channel import (
     AttemptChannel,
-    FrameReceipt,
     Key,
-    LossReceipt,
-    StopReceipt,
     Timer,
     key_of,
 )
@@ -44,6 +41,7 @@ from archon_services.orchestrator.sessions.inbound import (
     unassigned_input,
     working_input,
 )
+from archon_services.orchestrator.sessions.receipts import FrameReceipt, LossReceipt, StopReceipt
 
 _log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from archon_services.registry.api.watched_tenants import WatchedTenants
 from archon_services.registry.audit import RegistryAudit
 from archon_services.registry.domain import queries
 from archon_services.registry.domain.edges import build_graph
-from archon_services.registry.domain.ownership import issue, owner_of
+from archon_services.registry.domain.registration_tokens import issue, owner_of
 from archon_services.registry.store.port import RegistryStore
 
 _log = logging.getLogger(__name__)

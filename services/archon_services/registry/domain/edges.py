@@ -18,7 +18,7 @@ from archon.api.common.v1.common_pb2 import PROPAGATION_POLICY_FINAL_RESPONSE_ON
 from archon.api.registry.v1.registry_pb2 import Graph, RefusedEdge, Registration
 from archon.errors import AlreadyExists, GraphCycle
 from archon_services.common.tenants import role_key, role_of
-from archon_services.registry.domain.ownership import is_claim, may_renew, owns, refusal
+from archon_services.registry.domain.registration_tokens import is_claim, may_renew, owns, refusal
 from archon_services.registry.domain.roles import key_of
 from archon_services.registry.domain.state import State, Update, Value, edge_key, host_key, instance_key, pin_key
 

@@ -34,8 +34,8 @@ from archon_services.registry.domain.edges import (
     plan_registration,
     plan_unpins,
 )
-from archon_services.registry.domain.ownership import may_renew, owns, refusal
 from archon_services.registry.domain.queries import is_of
+from archon_services.registry.domain.registration_tokens import may_renew, owns, refusal
 from archon_services.registry.domain.state import Change, State, Update, host_key, instance_key
 from archon_services.registry.store.etcd_client import EtcdClient, parse_members, range_end
 from archon_services.registry.store.port import Registered

@@ -15,8 +15,8 @@ from archon.background import BackgroundLoop
 from archon.principal import DEFAULT_TENANT
 from archon_services.registry.domain.capacity import Capacity
 from archon_services.registry.domain.edges import plan_pins, plan_registration, plan_unpins
-from archon_services.registry.domain.ownership import may_renew, owns, refusal
 from archon_services.registry.domain.queries import is_of
+from archon_services.registry.domain.registration_tokens import may_renew, owns, refusal
 from archon_services.registry.domain.state import Change, State, Update, instance_key
 from archon_services.registry.store.port import Registered
 from archon_services.registry.store.view import RegistryView

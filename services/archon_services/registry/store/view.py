@@ -15,7 +15,7 @@ from archon.api.registry.v1.registry_pb2 import Graph, RefusedEdge, Registration
 from archon.errors import ArchonError
 from archon_services.common.feed import MAX_QUEUED, Feed
 from archon_services.registry.domain.edges import build_graph, instances_to_plan, keeps_graph, same_content
-from archon_services.registry.domain.ownership import is_claim, may_renew
+from archon_services.registry.domain.registration_tokens import is_claim, may_renew
 from archon_services.registry.domain.state import Change, State, Update, changes_of, difference
 
 HISTORY: Final = 1_000

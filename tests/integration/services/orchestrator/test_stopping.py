@@ -13,7 +13,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.client import RunHandle
 from archon.types import TaskState
 from archon_mesh.agent import Agent
-from archon_mesh.engine.decide.recovery import RECOVERY, Kind
+from archon_mesh.engine.decide.retries import RECOVERY, Kind
 from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel
 from archon_mesh.node import Role
 from archon_services.agents.app import agent_app

@@ -5,7 +5,7 @@ from __future__ import annotations
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.codec import decode_inputs, encode_inputs
-from archon_mesh.engine.decide.recovery import RECOVERY, Kind
+from archon_mesh.engine.decide.retries import RECOVERY, Kind
 from archon_mesh.engine.types import TaskState
 from tests.unit.mesh.engine.lead_run import Lead
 

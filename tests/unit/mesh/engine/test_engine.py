@@ -10,7 +10,7 @@ from archon_mesh.engine import Adopt, Assign, CancelAttempt, Place, RunState, Ti
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide.event_limit import MAX_EVENTS
-from archon_mesh.engine.decide.recovery import RECOVERY, Kind
+from archon_mesh.engine.decide.retries import RECOVERY, Kind
 from archon_mesh.engine.effects import CANCEL_GRACE
 from archon_mesh.engine.types import Edge, Failure, Submission, TaskState
 from tests.unit.mesh.engine.checked_step import checked_step

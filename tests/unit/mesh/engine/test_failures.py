@@ -16,7 +16,7 @@ from archon_mesh.engine.decide import plan as decide_plan
 from archon_mesh.engine.decide.approval import MAX_QUESTIONS
 from archon_mesh.engine.decide.human_input import answer_refusal
 from archon_mesh.engine.decide.plan_edit import edit_refusal
-from archon_mesh.engine.decide.recovery import ERROR_BUDGET, RECOVERY, Kind, recovery_exhausted
+from archon_mesh.engine.decide.retries import ERROR_BUDGET, RECOVERY, Kind, recovery_exhausted
 from archon_mesh.engine.effects import CANCEL_GRACE
 from archon_mesh.engine.plan import MAX_REPLANS, SubTask
 from archon_mesh.engine.types import Amount, Budget, Failure, SessionContextRef, TaskState

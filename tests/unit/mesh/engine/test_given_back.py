@@ -9,7 +9,7 @@ import pytest
 from archon_mesh.engine import CancelAttempt, RunState, open_effects
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
-from archon_mesh.engine.decide.recovery import ERROR_BUDGET, RECOVERY, Kind
+from archon_mesh.engine.decide.retries import ERROR_BUDGET, RECOVERY, Kind
 from archon_mesh.engine.types import Amount, Budget, Failure, Submission, TaskState
 from tests.unit.mesh.engine.checked_step import checked_step
 

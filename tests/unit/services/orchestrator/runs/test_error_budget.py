@@ -7,7 +7,7 @@ import pytest
 from archon.errors import ResourceExhausted
 from archon_mesh.engine import events as ev
 from archon_mesh.engine.types import Failure, TaskState
-from archon_services.orchestrator.runs.turn.error_budget import ErrorBudget
+from archon_services.orchestrator.runs.error_budget import ErrorBudget
 
 GONE = ev.Lost("r.1", 1, "i", Failure("UNAVAILABLE", "INSTANCE_LOST", "gone"))
 REFUSED = ev.Retried("r.1", 1, "a", Failure("UNAVAILABLE", "UNAVAILABLE", "refused", kind="model.provider"), 1.0)

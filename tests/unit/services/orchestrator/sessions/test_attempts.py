@@ -13,10 +13,10 @@ from archon.errors import Unavailable
 from archon.frames import FEATURES, SUPERSEDED, OutgoingFrame
 from archon_mesh.engine import inputs as inp
 from archon_services.orchestrator.ports import AttemptStatus
-from archon_services.orchestrator.sessions.attempt_channel import StopReceipt
 from archon_services.orchestrator.sessions.attempts import Attempts
 from archon_services.orchestrator.sessions.credit_window import CreditWindow
 from archon_services.orchestrator.sessions.in_flight import FRAME_OVERHEAD, InFlight, ProcessBytes
+from archon_services.orchestrator.sessions.receipts import StopReceipt
 from tests.unit.services.orchestrator.sessions.inbox import Inbox
 
 

@@ -8,7 +8,7 @@ from archon.failure_kinds import ErrorSeverity, RetryAdvice
 from archon_mesh.engine import Place, Timer
 from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
-from archon_mesh.engine.decide.recovery import ERROR_BUDGET, RECOVERY, Kind, kind_of, next_try
+from archon_mesh.engine.decide.retries import ERROR_BUDGET, RECOVERY, Kind, kind_of, next_try
 from archon_mesh.engine.state import MAX_RECENT
 from archon_mesh.engine.types import Amount, Budget, Failure, TaskState
 from tests.unit.mesh.engine.lead_run import GONE, Lead
