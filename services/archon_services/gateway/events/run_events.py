@@ -80,6 +80,9 @@ class RunEvents:
 
 
 async def send_events(pieces: AsyncIterator[bytes], request: Request, send: Send) -> None:
-    """Answers a request with a stream of events."""
+    """Answers a request with a stream of events; a request for the headers alone (HEAD) is answered with these."""
+    if request.method == "HEAD":
+        await Response(headers=_HEADERS, media_type="text/event-stream")(request.scope, request.receive, send)
+        return
     response = StreamingResponse(guarded(pieces), headers=_HEADERS, media_type="text/event-stream")
     await response(request.scope, request.receive, send)
