@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
@@ -25,7 +25,7 @@ from archon_services.gateway.chains.room import chains_room
 from archon_services.gateway.connect.room import connect_room
 from archon_services.gateway.draining import Draining
 from archon_services.gateway.events.room import events_room
-from archon_services.gateway.failures import answer_failure, not_found
+from archon_services.gateway.failures import answer_failure, not_found, wrong_method
 from archon_services.gateway.front.addresses import Addresses
 from archon_services.gateway.front.guard import Guard
 from archon_services.gateway.front.proxies import behind_proxies
@@ -127,17 +127,30 @@ async def gateway_app(settings: GatewaySettings, rooms: tuple[Room, ...] = ROOMS
 
 
 def _application(routes: Sequence[BaseRoute], gateway: Gateway, addresses: Addresses) -> ASGIApp:
-    application: ASGIApp = Starlette(routes=routes, exception_handlers={ArchonError: answer_failure, 404: not_found})
-    if addresses.origins:
-        application = CORSMiddleware(
-            application,
-            addresses.origins,
-            allow_methods=["GET", "POST", "DELETE"],
-            allow_headers=_RPC_HEADERS,
-            expose_headers=_RPC_ANSWERS,
-            max_age=7_200,
-        )
+    handlers: dict[Any, Any] = {
+        ArchonError: answer_failure,
+        404: not_found,
+        405: wrong_method,
+        500: answer_failure,
+    }
+    application = Starlette(routes=routes, exception_handlers=handlers)
     has_session = gateway.visitors.sessions.present
     settings = gateway.settings
-    guard = Guard(application, addresses, has_session, gateway.draining, seconds=settings.body_seconds)
+
+    def cross_origin(application: ASGIApp) -> ASGIApp:
+        return _for_origins(application, addresses.origins) if addresses.origins else application
+
+    guard = Guard(application, addresses, has_session, gateway.draining, cross_origin, seconds=settings.body_seconds)
     return behind_proxies(guard, settings.trusted_proxies)
+
+
+def _for_origins(application: ASGIApp, origins: Sequence[str]) -> ASGIApp:
+    """Returns an application that pages of some origins may call, with a token."""
+    return CORSMiddleware(
+        application,
+        origins,
+        allow_methods=["GET", "POST", "DELETE"],
+        allow_headers=_RPC_HEADERS,
+        expose_headers=_RPC_ANSWERS,
+        max_age=7_200,
+    )

@@ -14,6 +14,8 @@ from archon.security.authenticator import Caller
 from archon.security.credentials import Metadata
 from archon_services.gateway.identity.visitors import Visitor
 from archon_services.gateway.room import Gateway
+from archon_services.gateway.watches.following import Check, FollowingClient
+from archon_services.gateway.watches.runs import WATCH_RUN
 
 ORCHESTRATOR: Final = "archon.api.orchestrator.v1.OrchestratorService"
 
@@ -44,7 +46,9 @@ class Callers:
 
     def __init__(self, gateway: Gateway) -> None:
         self._visitors = gateway.visitors
-        self.runs = Client(gateway.settings.orchestrator, credentials=CallerCredentials())
+        self.runs: Client = FollowingClient(
+            gateway.settings.orchestrator, gateway.run_watches, self._follower, credentials=CallerCredentials()
+        )
 
     def enter(self, headers: Mapping[str, str]) -> Caller:
         """Makes the caller with these headers, in lower case, the one whose credentials `runs` presents in the current
@@ -66,6 +70,11 @@ class Callers:
     def check(self) -> None:
         """Raises TokenExpired or TokenRevoked if the credentials of the caller are not valid any more."""
         self._visitors.check(self.visitor)
+
+    def _follower(self) -> tuple[str, Check]:
+        visitor = self.visitor
+        self._visitors.require(visitor.caller, WATCH_RUN)
+        return visitor.caller.tenant, lambda: self._visitors.check(visitor)
 
     def allowed(self, headers: Mapping[str, str], rpc: str) -> None:
         """Raises PermissionDenied if the policy does not let the caller with these headers call an RPC."""

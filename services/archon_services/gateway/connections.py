@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Final
 
 import h11
@@ -12,7 +13,8 @@ HEADER_SECONDS: Final = 10.0
 """Seconds from the first byte of a request, or the connection, to the end of its headers."""
 
 STALLED_SECONDS: Final = 30.0
-"""Seconds for which a client may leave a full buffer of responses unread."""
+"""Seconds for which a client may leave a full buffer of responses unread, or its host what was sent unacknowledged: the
+heartbeats of a stream to a host that is gone fill no buffer."""
 
 
 class TimedProtocol(H11Protocol):
@@ -23,6 +25,7 @@ class TimedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        _bound_silence(transport)
         self._reading = self.loop.call_later(HEADER_SECONDS, transport.abort)
 
     def data_received(self, data: bytes) -> None:
@@ -56,6 +59,14 @@ class TimedProtocol(H11Protocol):
     def resume_writing(self) -> None:
         super().resume_writing()
         self._writing = _cancel(self._writing)
+
+
+def _bound_silence(transport: asyncio.Transport) -> None:
+    """Has the system end a connection whose other end acknowledges nothing for STALLED_SECONDS, if it can: by itself it
+    tries for a quarter of an hour."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None and hasattr(socket, "TCP_USER_TIMEOUT"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(STALLED_SECONDS * 1_000))
 
 
 def _cancel(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:

@@ -10,11 +10,12 @@ from typing import Any, Final
 
 from google.protobuf import json_format
 from google.rpc import error_details_pb2
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from archon import status
-from archon.errors import ArchonError, NotFound
+from archon.errors import ArchonError, InvalidArgument, NotFound
 
 CLIENT_CLOSED: Final = 499
 
@@ -78,3 +79,11 @@ async def answer_failure(request: Request, raised: Exception) -> Response:
 async def not_found(request: Request, raised: Exception) -> Response:
     """The handler of requests for a path that no room has."""
     return failure_response(NotFound("the HTTP gateway has nothing at this path"))
+
+
+async def wrong_method(request: Request, raised: HTTPException) -> Response:
+    """The handler of requests whose method a path does not take."""
+    response = failure_response(InvalidArgument(f"{request.method[:20]} is no method of this path"))
+    response.status_code = HTTPStatus.METHOD_NOT_ALLOWED
+    response.headers.update(raised.headers or {})
+    return response

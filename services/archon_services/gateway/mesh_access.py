@@ -9,6 +9,7 @@ from typing_extensions import override
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.client import CALL_TIMEOUT, Client
+from archon.context import current
 from archon.memory.working import WorkingMemoryClient
 from archon.registry import RegistryClient
 from archon.security.authenticator import own_key_file
@@ -16,6 +17,12 @@ from archon.security.certificates import own_folder
 from archon.types.run import Run
 from archon_services.gateway.callers import ORCHESTRATOR, CallerCredentials, Callers
 from archon_services.gateway.room import Gateway
+from archon_services.gateway.watches.following import Check, FollowingClient
+
+
+def _itself() -> tuple[str, Check]:
+    """Follows runs on behalf of the gateway itself, which has no credentials to check."""
+    return current().tenant, lambda: None
 
 
 class MeshAccess(Callers):
@@ -29,7 +36,7 @@ class MeshAccess(Callers):
         super().__init__(gateway)
         settings = gateway.settings
         self._stub = orchestrator_service_pb2_grpc.OrchestratorServiceStub(gateway.upstream.forwarding(ORCHESTRATOR))
-        self.own_runs = Client(settings.orchestrator)
+        self.own_runs: Client = FollowingClient(settings.orchestrator, gateway.run_watches, _itself)
         self.directory = RegistryClient(settings.registry)
         self.values = WorkingMemoryClient(settings.memory, name) if settings.memory else None
 

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from archon.agent import AgentSettings
-from archon_services.gateway.events.viewer import SILENCE
+from archon_services.gateway.watches.batches import SILENCE
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry.store.etcd_client import parse_members
 from tests.fixtures.prometheus import known_series

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from archon_services.gateway.events.viewer import SILENCE
+from archon_services.gateway.watches.batches import SILENCE
 from archon_services.gateway.settings import GatewaySettings
 from tests.unit.deploy.manifests import ROOT
 

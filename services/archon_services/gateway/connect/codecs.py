@@ -13,6 +13,8 @@ from archon_services.gateway.connect.errors import connect_error
 SHOWN = 300
 """Characters of a parser's message that a caller gets."""
 
+_SPACE = b" \t\r\n"
+
 
 class CheckedCodec(Codec[Any, Any]):
     """A codec of the library, whose failures to decode are MalformedMessage."""
@@ -27,10 +29,13 @@ class CheckedCodec(Codec[Any, Any]):
         return self._codec.encode(message)
 
     def decode(self, data: bytes | bytearray, message_class: type[Any]) -> Any:
+        name = message_class.DESCRIPTOR.name
         try:
+            if self.name() == "json" and data.lstrip(_SPACE)[:1] not in (b"{", b""):
+                raise ValueError("it is no JSON object")  # the parser takes an empty array for an empty message
             return self._codec.decode(bytes(data), message_class)
         except Exception as error:  # noqa: BLE001 - the parsers raise many kinds
-            name, reason = message_class.DESCRIPTOR.name, str(error)[:SHOWN]
+            reason = str(error)[:SHOWN]
             raise connect_error(MalformedMessage(f"the body is not the {self.name()} of a {name}: {reason}")) from None
 
 

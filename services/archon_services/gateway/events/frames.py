@@ -21,6 +21,7 @@ END: Final = b"event: end\ndata: {}\n\n"
 """No further event comes: the client closes the stream, or gets 204 when it connects again."""
 
 _MAX_NUMBER: Final = 2**63 - 1
+_MAX_DIGITS: Final = len(str(_MAX_NUMBER))
 
 
 def first_frame() -> bytes:
@@ -37,6 +38,6 @@ def resume_after(headers: Mapping[str, str], query: Mapping[str, str]) -> int:
     """Returns the number in `Last-Event-ID`, which a browser sends when it connects again, or else in the parameter
     `after`; 0 without either. Raises InvalidArgument if it is no number."""
     text = headers.get("last-event-id") or query.get("after") or "0"
-    if not (text.isascii() and text.isdigit()) or int(text) > _MAX_NUMBER:
-        raise InvalidArgument(f"the number of the last event is {text[:40]!r}: expected digits")
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS) or int(text) > _MAX_NUMBER:
+        raise InvalidArgument(f"the number of the last event is {text[:40]!r}: expected up to {_MAX_DIGITS} digits")
     return int(text)

@@ -15,10 +15,11 @@ from archon_services.gateway.events import registry
 from archon_services.gateway.events.frames import resume_after
 from archon_services.gateway.events.registry import RegistryTopic
 from archon_services.gateway.events.run_events import RunEvents, send_events
-from archon_services.gateway.events.viewer import frames_from, settled
+from archon_services.gateway.events.viewer import frames_from
 from archon_services.gateway.identity.visitors import Visitor
 from archon_services.gateway.room import Gateway
 from archon_services.gateway.watches import runs
+from archon_services.gateway.watches.batches import settled
 from archon_services.gateway.watches.frame import Frame
 from archon_services.gateway.watches.hub import Hub
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from typing import Final, cast
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Send
 
-from archon_services.gateway.events.viewer import batches_from, frames_from, guarded, settled
+from archon_services.gateway.events.viewer import frames_from, guarded
 from archon_services.gateway.identity.visitors import Visitor
 from archon_services.gateway.room import Gateway
+from archon_services.gateway.watches.batches import REACHED_WITHIN, batches_from, settled
 from archon_services.gateway.watches.frame import Frame
 from archon_services.gateway.watches.topic import Topic
 
@@ -22,10 +23,6 @@ _HEADERS: Final = {"cache-control": "no-store, no-transform", "x-accel-buffering
 
 Check = Callable[[Visitor], None]
 """Raises if the credentials of a visitor are not valid any more."""
-
-REACHED_WITHIN: Final = 2.0
-"""Seconds in which a new watch reads the events that a viewer has seen already. After them the orchestrator says
-whether the run has so many."""
 
 
 class RunEvents:
@@ -73,22 +70,19 @@ class RunEvents:
             yield piece
 
     async def _earlier(self, topic: Topic, visitor: Visitor, run_id: str, after: int) -> AsyncGenerator[Frame, None]:
-        """Yields the durable events after a number that the topic keeps no more, by a watch of the viewer's own."""
-        while not (topic.has_after(after) or topic.stopped):
-            early = self._watches.frames(visitor.caller.tenant, run_id, after, durable_only=True)
-            async with aclosing(cast(AsyncGenerator[Frame, None], early)) as frames:
-                async for frame in frames:
-                    after = frame.number
-                    yield frame
-                    self._check(visitor)
-                    if topic.has_after(after) or topic.stopped:
-                        break
+        async with aclosing(self._watches.earlier(topic, visitor.caller.tenant, run_id, after)) as frames:
+            async for frame in frames:
+                yield frame
+                self._check(visitor)
 
     def _checking(self, visitor: Visitor) -> Callable[[], None]:
         return lambda: self._check(visitor)
 
 
 async def send_events(pieces: AsyncIterator[bytes], request: Request, send: Send) -> None:
-    """Answers a request with a stream of events."""
+    """Answers a request with a stream of events; a request for the headers alone (HEAD) is answered with these."""
+    if request.method == "HEAD":
+        await Response(headers=_HEADERS, media_type="text/event-stream")(request.scope, request.receive, send)
+        return
     response = StreamingResponse(guarded(pieces), headers=_HEADERS, media_type="text/event-stream")
     await response(request.scope, request.receive, send)

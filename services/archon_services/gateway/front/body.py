@@ -7,12 +7,15 @@ from typing import Final
 
 from starlette.types import Message, Receive
 
-from archon.errors import DeadlineExceeded, MessageTooLarge, OperationCancelled, Unavailable
+from archon.errors import ArchonError, DeadlineExceeded, MessageTooLarge, OperationCancelled, Unavailable
 from archon.wire import MAX_CHECKED_BYTES
 from archon_services.common.byte_budget import ByteBudget
 
 MAX_BODY: Final = MAX_CHECKED_BYTES + 64 * 1024
 """Bytes of a body: a message of the mesh and its envelope."""
+
+MAX_DISCARDED: Final = 64 * 1024 * 1024
+"""Bytes of a body above the limit that are read and dropped: a client that still sends would not see the answer."""
 
 MAX_HELD: Final = 64 * 1024 * 1024
 """Bytes of bodies that requests hold together."""
@@ -23,7 +26,7 @@ class HeldBody:
 
     def __init__(self, budget: ByteBudget, seconds: float) -> None:
         self._budget, self._seconds = budget, seconds
-        self._held = 0
+        self._held = self._discarded = 0
         self._pieces: list[bytes] = []
         self.complete = False
         """Whether all of it was read."""
@@ -31,18 +34,27 @@ class HeldBody:
     async def read(self, receive: Receive) -> None:
         """Reads all of it. Raises DeadlineExceeded, MessageTooLarge, OperationCancelled if the client goes away, and
         Unavailable if other requests hold too many bytes."""
+        refused: ArchonError | None = None
         try:
             async with asyncio.timeout(self._seconds):
-                while True:
+                while not self.complete and self._discarded <= MAX_DISCARDED:
                     message = await receive()
                     if message["type"] != "http.request":
                         raise OperationCancelled("the client has closed the connection")
-                    self._add(message.get("body", b""))
-                    if not message.get("more_body", False):
-                        self.complete = True
-                        return
+                    if refused is None:
+                        try:
+                            self._add(message.get("body", b""))
+                        except (MessageTooLarge, Unavailable) as error:
+                            refused = error
+                            self.release()
+                    else:
+                        self._discarded += len(message.get("body", b""))
+                    self.complete = not message.get("more_body", False)
         except TimeoutError:
-            raise DeadlineExceeded(f"the body of the request did not arrive within {self._seconds:g} s") from None
+            if refused is None:
+                raise DeadlineExceeded(f"the body of the request did not arrive within {self._seconds:g} s") from None
+        if refused is not None:
+            raise refused
 
     def _add(self, piece: bytes) -> None:
         if self._held + len(piece) > MAX_BODY:
@@ -68,6 +80,7 @@ class HeldBody:
         return replayed
 
     def release(self) -> None:
-        """Gives the bytes of this body back to the budget. Call it once."""
+        """Drops the body, and gives its bytes back to the budget. Idempotent."""
         self._budget.give(self._held)
         self._held = 0
+        self._pieces.clear()

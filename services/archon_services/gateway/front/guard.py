@@ -17,7 +17,8 @@ from archon_services.gateway.draining import Draining
 from archon_services.gateway.failures import failure_response
 from archon_services.gateway.front.addresses import Addresses
 from archon_services.gateway.front.body import MAX_HELD, HeldBody
-from archon_services.gateway.front.headers import harden
+from archon_services.gateway.front.event_lines import EVENTS, unbroken
+from archon_services.gateway.front.headers import harden, restrained
 from archon_services.gateway.front.rejections import RefusalLog
 from archon_services.gateway.front.target import with_origin_form
 
@@ -32,7 +33,8 @@ PROBES: Final = frozenset({HEALTHY, READY})
 
 class Guard:
     """An ASGI application around another. `has_session` says whether headers have the cookie of a session; `seconds` is
-    the time in which a body arrives. Once `draining` has begun, each response ends its connection."""
+    the time in which a body arrives. Once `draining` has begun, each response ends its connection. `cross_origin` lets
+    pages of other origins read the responses of an application, also those of the guard itself."""
 
     def __init__(
         self,
@@ -40,10 +42,12 @@ class Guard:
         addresses: Addresses,
         has_session: Callable[[Mapping[str, str]], bool],
         draining: Draining,
+        cross_origin: Callable[[ASGIApp], ASGIApp],
         *,
         seconds: float,
     ) -> None:
-        self._application, self._addresses, self._has_session = application, addresses, has_session
+        self._application, self._cross_origin = cross_origin(application), cross_origin
+        self._addresses, self._has_session = addresses, has_session
         self._seconds, self._draining = seconds, draining
         self._refusals = RefusalLog()
         self._budget = ByteBudget(MAX_HELD)
@@ -51,40 +55,46 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        started = False
+        started = is_stream = False
         body = HeldBody(self._budget, self._seconds)
+        own_url = ""
 
         async def hardened(message: Message) -> None:
-            nonlocal started
+            nonlocal started, is_stream
             if message["type"] == "http.response.start":
                 started = True
                 headers = MutableHeaders(raw=message["headers"])
                 harden(headers, strict=self._addresses.strict)
+                restrained(headers, own_url)
+                is_stream = headers.get("content-type", "").startswith(EVENTS)
                 if not body.complete or self._draining.begun:
                     headers["connection"] = "close"  # the rest of the body is not read, or a proxy goes elsewhere
                 if message["status"] == HTTPStatus.UNAUTHORIZED:
                     headers.setdefault("www-authenticate", 'Bearer realm="archon"')
                 self._refusals.note(scope, message["status"])
+            elif is_stream and (piece := message.get("body")):
+                message["body"] = unbroken(piece)
             await send(message)
 
         try:
             scope = with_origin_form(scope)
-            self._check(scope)
+            own_url = f"{scope['scheme']}://{self._check(scope)}"
             await body.read(receive)
             await self._application(scope, body.replay(receive), hardened)
         except asyncio.CancelledError:
             raise
         except Exception as raised:  # noqa: BLE001 - whatever it is, the client gets a typed error
-            error = status.as_error(raised)
             if not started:
+                error = status.as_error(raised)
                 response = failure_response(error)
                 if isinstance(error, MessageTooLarge) and scope["path"].startswith(HOOKS):
                     response.status_code = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-                await response(scope, receive, hardened)
+                await self._cross_origin(response)(scope, receive, hardened)
         finally:
             body.release()
 
-    def _check(self, scope: Mapping[str, Any]) -> None:
+    def _check(self, scope: Mapping[str, Any]) -> str:
+        """Returns the header Host. Raises the errors of requests that no room gets."""
         for name, value in scope["headers"]:
             if not name.isascii() or not value.isascii():
                 raise InvalidArgument("a header of the request is not ASCII")
@@ -97,3 +107,4 @@ class Guard:
             self._addresses.check_host(headers.get("host", ""))
         has_session = self._has_session(headers)
         self._addresses.check_source(scope["method"], headers, has_session=has_session, scheme=scope["scheme"])
+        return headers.get("host", "")

@@ -32,3 +32,14 @@ def harden(headers: MutableHeaders, *, strict: bool) -> None:
         headers[name] = value
     if strict:
         headers["strict-transport-security"] = STRICT_TRANSPORT
+
+
+def restrained(headers: MutableHeaders, url: str) -> None:
+    """Removes the value `identity` of Content-Encoding, with which proxies compress nothing, and makes an address of
+    the gateway itself, which begins with `url`, a path: behind a proxy, its scheme and host need not be those of the
+    client."""
+    if headers.get("content-encoding") == "identity":
+        del headers["content-encoding"]
+    location = headers.get("location", "")
+    if location.startswith(f"{url}/"):
+        headers["location"] = location[len(url) :]

@@ -59,22 +59,24 @@ class Sessions:
         """Returns whether a request has a cookie of a session, valid or not."""
         return self.name in headers.get("cookie", "")
 
-    def write(self, response: Response, session: Session) -> None:
-        """Has a browser keep a session until its token ends."""
+    def write(self, response: Response, session: Session, *, https: bool) -> None:
+        """Has a browser keep a session until its token ends. `https` says whether it came that way, such as to a proxy:
+        then it sends the session over https alone, whatever the settings."""
         content = json.dumps({"token": session.token, "expires": session.expires})
         sealed = self._sealer.seal(_PURPOSE, content)
         seconds = max(0, math.floor(session.expires - time.time()))
         for number in range(MAX_PIECES):
             piece = sealed[number * PIECE : (number + 1) * PIECE]
-            self._set(response, self._piece(number), piece, seconds if piece else 0)
+            self._set(response, self._piece(number), piece, seconds if piece else 0, https=https)
 
-    def forget(self, response: Response) -> None:
-        """Has a browser drop its session."""
+    def forget(self, response: Response, *, https: bool) -> None:
+        """Has a browser drop its session. A browser that came by http keeps cookies that it got by https."""
         for number in range(MAX_PIECES):
-            self._set(response, self._piece(number), "", 0)
+            self._set(response, self._piece(number), "", 0, https=https)
 
     def _piece(self, number: int) -> str:
         return f"{self.name}_{number}" if number else self.name
 
-    def _set(self, response: Response, name: str, value: str, seconds: int) -> None:
-        response.set_cookie(name, value, max_age=seconds, path="/", secure=self._secure, httponly=True, samesite="lax")
+    def _set(self, response: Response, name: str, value: str, seconds: int, *, https: bool) -> None:
+        secure = self._secure or https
+        response.set_cookie(name, value, max_age=seconds, path="/", secure=secure, httponly=True, samesite="lax")

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from archon.errors import TokenMissing
+from archon.errors import PermissionDenied, TokenMissing
 from archon.security.authenticator import Authenticator, Caller
 from archon.security.credentials import IDENTITY_KEY, TENANT_KEY, TOKEN_ONLY_KEY
 from archon_services.common.rates import Rates
@@ -62,6 +62,14 @@ class Visitors:
     def may(self, caller: Caller, rpc: str) -> bool:
         """Returns whether the policy of the mesh lets a caller call an RPC."""
         return caller.principal is None or self._authenticator.allows(caller.principal, rpc)
+
+    def require(self, caller: Caller, rpc: str) -> None:
+        """Raises PermissionDenied if the policy of the mesh does not let a caller call an RPC."""
+        if not self.may(caller, rpc):
+            raise PermissionDenied(
+                f"{caller.identity} may not call {rpc.rpartition('/')[2]}",
+                metadata={"method": rpc, "identity": caller.identity},
+            )
 
     def admit(self, visitor: Visitor) -> None:
         """Counts a request of a visitor. Raises TooManyRequests."""

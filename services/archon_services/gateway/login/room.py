@@ -29,7 +29,8 @@ CALLBACK: Final = "/login/callback"
 _SEE_OTHER: Final = 303
 
 MAX_PENDING: Final = 8
-"""Logins in progress of one browser, which are cookies that it sends with each request."""
+MAX_PENDING_BYTES: Final = 8_192
+"""Logins in progress of one browser, and characters of them, which are cookies that it sends with each request."""
 
 
 class Logins:
@@ -48,29 +49,23 @@ class Logins:
         next_path = local_path(request.query_params.get("next", "/"))
         url, state, sealed = await self._openid.begin(self._callback(request), next_path)
         response = RedirectResponse(url, _SEE_OTHER)
-        pending = [name for name in request.cookies if name.startswith(self._pending)]
-        for name in pending[: len(pending) + 1 - MAX_PENDING]:
-            self._forget(response, name)
-        response.set_cookie(
-            self._cookie_of(state),
-            sealed,
-            SECONDS,
-            path="/",
-            secure=self._addresses.secure,
-            httponly=True,
-            samesite="lax",
-        )
+        for name in self._abandoned(request, len(sealed)):
+            self._set(response, request, name, "", 0)
+        self._set(response, request, self._cookie_of(state), sealed, SECONDS)
         return response
 
     async def callback(self, request: Request) -> Response:
-        """Ends a login at the provider."""
+        """Ends a login at the provider. A browser that comes back here once more, such as by its button, and has a
+        session goes on with that."""
         if self._openid is None:
             raise LinkRefused("the HTTP gateway has no OpenID provider")
         name = self._cookie_of(request.query_params.get("state", ""))
         sealed = request.cookies.get(name, "")
+        if not sealed and self._sessions.read(request.headers) is not None:
+            return RedirectResponse("/", _SEE_OTHER)
         token, next_path = await self._openid.end(request.query_params, sealed, self._callback(request))
-        response = self._logged_in(token, next_path)
-        self._forget(response, name)
+        response = self._logged_in(request, token, next_path)
+        self._set(response, request, name, "", 0)
         return response
 
     async def once(self, request: Request) -> Response:
@@ -78,12 +73,12 @@ class Logins:
         if request.method != "GET" or "prefetch" in request.headers.get("sec-purpose", ""):
             return Response(status_code=204)
         token = redeem(Path(self._gateway.settings.login_folder), request.query_params.get("code", ""))
-        return self._logged_in(token, request.query_params.get("next", "/"))
+        return self._logged_in(request, token, request.query_params.get("next", "/"))
 
     async def logout(self, request: Request) -> Response:
         """Ends the session of a browser. A token that was copied from it is valid until it ends or is revoked."""
         response = Response(status_code=204)
-        self._sessions.forget(response)
+        self._sessions.forget(response, https=_by_https(request))
         return response
 
     async def who(self, request: Request) -> Response:
@@ -96,23 +91,40 @@ class Logins:
         content["rpcs"] = [rpc.path for rpc in all_rpcs() if self._gateway.visitors.may(caller, rpc.path)]
         return JSONResponse(content)
 
-    def _logged_in(self, token: str, next_path: str) -> Response:
+    def _logged_in(self, request: Request, token: str, next_path: str) -> Response:
         visitor = self._gateway.visitors.of({"authorization": f"Bearer {token}"}, WHO)
         response = RedirectResponse(local_path(next_path), _SEE_OTHER)
         principal = visitor.caller.principal
         if principal is not None:
-            self._sessions.write(response, Session(token, principal.expires))
+            self._sessions.write(response, Session(token, principal.expires), https=_by_https(request))
         return response
 
     def _cookie_of(self, state: str) -> str:
         """Returns the name of the cookie of a login: each tab of a browser may have one in progress."""
         return f"{self._pending}{hashlib.sha256(state.encode()).hexdigest()[:12]}"
 
-    def _forget(self, response: Response, name: str) -> None:
-        response.delete_cookie(name, path="/", secure=self._addresses.secure, httponly=True, samesite="lax")
+    def _abandoned(self, request: Request, size: int) -> list[str]:
+        """Returns the cookies of the oldest logins in progress, which leave no room for another one of a size."""
+        pending = {name: len(value) for name, value in request.cookies.items() if name.startswith(self._pending)}
+        abandoned: list[str] = []
+        for name in list(pending):
+            if len(pending) < MAX_PENDING and sum(pending.values()) + size <= MAX_PENDING_BYTES:
+                break
+            abandoned.append(name)
+            del pending[name]
+        return abandoned
+
+    def _set(self, response: Response, request: Request, name: str, value: str, seconds: int) -> None:
+        secure = self._addresses.secure or _by_https(request)
+        response.set_cookie(name, value, seconds, path="/", secure=secure, httponly=True, samesite="lax")
 
     def _callback(self, request: Request) -> str:
         return self._addresses.own_url(request.headers["host"], request.url.scheme) + CALLBACK
+
+
+def _by_https(request: Request) -> bool:
+    """Returns whether a browser has sent a request by https, to this gateway or to a trusted proxy."""
+    return request.url.scheme == "https"
 
 
 @asynccontextmanager

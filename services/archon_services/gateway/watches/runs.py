@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
 from functools import cached_property
 from typing import Any, Final, cast
@@ -32,9 +32,11 @@ class RunWatches:
         """The events of a run for the duration of the block. Raises ResourceExhausted if too many runs are watched."""
         return self._hub.viewing((tenant, run_id))
 
-    async def frames(self, tenant: str, run_id: str, after: int, *, durable_only: bool = False) -> AsyncIterator[Frame]:
+    async def frames(
+        self, tenant: str, run_id: str, after: int, *, durable_only: bool = False
+    ) -> AsyncGenerator[Frame | None, None]:
         """Yields the events of a run after a number, by a watch of its own: durable ones each once and in order, others
-        as they come."""
+        as they come; None if nothing happens for a while."""
         request = pb.WatchRunRequest(run_id=run_id, after_seq=after, durable_only=durable_only)
         with serving(CallContext(tenant=tenant)):
             call = self._stub.WatchRun(request)
@@ -42,6 +44,20 @@ class RunWatches:
             async for message in messages:
                 for event in message.events:
                     yield Frame(event.seq, event)
+                if not message.events:
+                    yield None
+
+    async def earlier(self, topic: Topic, tenant: str, run_id: str, after: int) -> AsyncGenerator[Frame, None]:
+        """Yields the durable events after a number that the topic of a run keeps no more, by a watch of its own."""
+        while not (topic.has_after(after) or topic.stopped):
+            async with aclosing(self.frames(tenant, run_id, after, durable_only=True)) as frames:
+                async for frame in frames:
+                    if frame is None:
+                        continue
+                    after = frame.number
+                    yield frame
+                    if topic.has_after(after) or topic.stopped:
+                        break
 
     def end(self) -> None:
         """Ends the streams of all viewers, who connect again elsewhere."""

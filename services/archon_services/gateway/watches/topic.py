@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
@@ -24,8 +25,9 @@ MIN_BYTES: Final = 64 * 1024
 RETRIED: Final = (Unavailable, Aborted, TokenExpired)
 """Errors after which the watch is begun again, after the last event."""
 
-Open = Callable[[int], AsyncIterator[Frame]]
-"""Watches from after a number on; ends when no further event comes."""
+Open = Callable[[int], AsyncIterator[Frame | None]]
+"""Watches from after a number on; yields None while the watch is open and nothing happens, and ends when no further
+event comes."""
 
 
 class Fallen(Exception):
@@ -57,6 +59,8 @@ class Topic:
         """How often the watch was begun again."""
         self.interruption: ArchonError | None = None
         """Why it was, the last time."""
+        self.interrupted_at: float | None = None
+        """Since when the watch is interrupted, in seconds of the monotonic clock; None while it is open."""
         self.stopped = False
         """Whether no further event comes because the gateway stops: a viewer goes on elsewhere."""
 
@@ -133,10 +137,13 @@ class Topic:
             async with aclosing(self._open(self.last)) as frames:  # type: ignore[type-var]
                 async for frame in frames:
                     self._loop.report_progress()
-                    self._keep(frame)
+                    self.interrupted_at = None
+                    if frame is not None:
+                        self._keep(frame)
             self.end()
         except RETRIED as interruption:
             self.interruptions, self.interruption = self.interruptions + 1, interruption
+            self.interrupted_at = self.interrupted_at or time.monotonic()
             self._notify()
             raise
         except Exception as raised:  # noqa: BLE001 - the viewers get it

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from archon import AgentServer, TaskContext
 from archon.agent import AgentSettings
-from archon_services.gateway.events import viewer
+from archon_services.gateway.watches import batches
 from archon_services.gateway.watches import topic as topics
 from archon_services.gateway.watches.runs import RunWatches
 from tests.fixtures.http_gateway import OPERATOR, ORCHESTRATOR, STRANGER, VIEWER, EventReader, GatewayMesh, watching
@@ -155,7 +155,7 @@ async def test_a_viewer_behind_the_kept_events_reads_the_journal(
 async def test_a_stream_ends_with_the_token_of_its_viewer(
     served: GatewayMesh, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(viewer, "CHECKED_EVERY", 0.05)
+    monkeypatch.setattr(batches, "CHECKED_EVERY", 0.05)
     async with served.http(OPERATOR) as http:
         run_id = await served.submit(http, roles=["gated"])
         async with watching(http, f"/events/runs/{run_id}") as reader:
@@ -168,7 +168,7 @@ async def test_a_stream_ends_with_the_token_of_its_viewer(
 
 
 async def test_a_quiet_stream_has_heartbeats(served: GatewayMesh, gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(viewer, "CHECKED_EVERY", 0.005)
+    monkeypatch.setattr(batches, "CHECKED_EVERY", 0.005)
     async with served.http(OPERATOR) as http:
         run_id = await served.submit(http, roles=["gated"])
         async with watching(http, f"/events/runs/{run_id}") as reader:

@@ -17,7 +17,7 @@ import pytest_asyncio
 
 from archon import AgentServer, TaskContext
 from archon.agent import AgentSettings
-from archon_services.gateway.events import viewer
+from archon_services.gateway.watches import batches
 from archon_services.gateway.watches import topic as topics
 from archon_services.gateway.watches.runs import RunWatches
 from tests.fixtures.http_gateway import OPERATOR, ORCHESTRATOR, STRANGER, VIEWER, GatewayMesh, watching
@@ -141,7 +141,7 @@ async def test_a_viewer_over_connect_gets_what_the_contract_says(served: Gateway
 async def test_a_viewer_over_connect_ends_with_its_token(
     served: GatewayMesh, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(viewer, "CHECKED_EVERY", 0.05)
+    monkeypatch.setattr(batches, "CHECKED_EVERY", 0.05)
     async with served.http(OPERATOR) as http:
         run_id = await served.submit(http, roles=["held"])
         async with connected(http, {"runId": run_id}) as stream:
@@ -157,7 +157,7 @@ async def test_a_slow_viewer_over_connect_is_told_where_to_go_on(
     served: GatewayMesh, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(topics, "MAX_FRAMES", 1)
-    monkeypatch.setattr(viewer, "BATCH_BYTES", 1)
+    monkeypatch.setattr(batches, "BATCH_BYTES", 1)
     async with served.http(OPERATOR) as http:
         run_id = await served.submit(http, roles=["held"])
         async with connected(http, {"runId": run_id}) as stream:

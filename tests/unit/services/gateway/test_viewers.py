@@ -10,8 +10,9 @@ import pytest
 from archon.api.orchestrator.v1.run_pb2 import RunEvent
 from archon.errors import TokenRevoked
 from archon_services.common.byte_budget import ByteBudget
-from archon_services.gateway.events import viewer
-from archon_services.gateway.events.viewer import frames_from, settled
+from archon_services.gateway.events.viewer import frames_from
+from archon_services.gateway.watches import batches
+from archon_services.gateway.watches.batches import settled
 from archon_services.gateway.watches.frame import Frame
 from archon_services.gateway.watches.hub import Hub
 from archon_services.gateway.watches.topic import Topic
@@ -19,8 +20,8 @@ from tests.fixtures.waiting import until
 
 
 async def test_a_viewer_that_never_reads_all_frames_loses_its_rights_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(viewer, "CHECKED_EVERY", 0.0)
-    monkeypatch.setattr(viewer, "BATCH_BYTES", 1)  # a frame at a time
+    monkeypatch.setattr(batches, "CHECKED_EVERY", 0.0)
+    monkeypatch.setattr(batches, "BATCH_BYTES", 1)  # a frame at a time
 
     async def many(after: int) -> AsyncIterator[Frame]:
         for number in range(after + 1, 100):
