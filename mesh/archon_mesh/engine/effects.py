@@ -314,6 +314,8 @@ def effects_of(run: RunState, events: Sequence[ev.Event]) -> list[Effect]:
     may be among them that were set before."""
     if run.ended or run.submission is None:
         return []
+    if run.ending is not None:  # since these events, such as an edit that leaves nothing to do
+        return _of_ending(run)
     effects: list[Effect] = []
     for seq, event in enumerate(events, run.last_seq - len(events) + 1):
         if (add := _EFFECTS.get(type(event))) is not None:
@@ -321,6 +323,13 @@ def effects_of(run: RunState, events: Sequence[ev.Event]) -> list[Effect]:
     if len(run.tasks) > len(run.root_ids):
         effects += _updates(run, events)
     return list(dict.fromkeys(effects)) if len(effects) > 1 else effects
+
+
+def _of_ending(run: RunState) -> list[Effect]:
+    """The effects of events with which a run has begun to end: all attempts have to stop."""
+    attempts = (task for task in run.live_tasks() if not task.state.final and not task.stopping)
+    cancels = [CancelAttempt(task.task_id, task.attempt, run.epoch, task.instance_id) for task in attempts]
+    return [*cancels, *timers(run)]
 
 
 def _updates(run: RunState, events: Sequence[ev.Event]) -> Iterator[UpdateMemory]:

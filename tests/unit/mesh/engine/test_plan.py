@@ -12,6 +12,7 @@ from archon_mesh.engine import events as ev
 from archon_mesh.engine import inputs as inp
 from archon_mesh.engine.decide import plan_reply
 from archon_mesh.engine.decide.plan_edit import edit_refusal
+from archon_mesh.engine.effects import CANCEL_GRACE, Timer
 from archon_mesh.engine.plan import MAX_REPLANS, SubTask
 from archon_mesh.engine.plan import Task as Plan
 from archon_mesh.engine.types import ContextRef, TaskState
@@ -372,6 +373,22 @@ def test_an_edit_that_touches_what_has_begun_is_refused() -> None:
     run.begin("a")
     assert reason(run, edited(run, step("b"))) == "FAILED_PRECONDITION"
     assert reason(run, edited(run, step("a", role="booker"), step("b", "a"))) == "FAILED_PRECONDITION"
+
+
+def test_an_edit_to_what_has_completed_ends_the_run_a_grace_after_it_with_a_step_that_stops() -> None:
+    run = PlanRun(step("a"), step("b"), step("d", critical=True))
+    run.complete("a")
+    run.begin("b")
+    stopping = run.task("b")
+    run.fail("d")
+    run.begin("r.5")
+    run.reply(step("a"), step("c", "a"))
+    assert stopping.stopping
+    run.feed(edited(run, step("a")))
+    assert run.state.ending is TaskState.COMPLETED
+    assert open_effects(run.state) >= {Timer(run.now + CANCEL_GRACE)}
+    run.feed(inp.Tick(), at=run.now + CANCEL_GRACE)
+    assert run.state.state is TaskState.COMPLETED
 
 
 def test_a_late_edit_is_refused() -> None:
