@@ -193,6 +193,21 @@ async def test_a_viewer_whose_host_is_gone_is_cut_off(served: GatewayMesh, monke
     assert isinstance(lost[0], TimeoutError)
 
 
+async def test_small_pieces_are_sent_at_once(served: GatewayMesh, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without TCP_NODELAY an answer in two pieces waits 40 ms for the acknowledgement of the first one."""
+    made: list[int] = []
+    begun = connections.TimedProtocol.connection_made
+
+    def connection_made(self: connections.TimedProtocol, transport: asyncio.Transport) -> None:
+        made.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        begun(self, transport)
+
+    monkeypatch.setattr(connections.TimedProtocol, "connection_made", connection_made)
+    async with served.http(OPERATOR) as http:
+        await http.get("/session")
+    assert made == [1]
+
+
 def _drop_all(connection: Any) -> None:
     """Has the system drop all that comes to a socket, so that it acknowledges nothing any more: as a host that is gone."""
     program = ctypes.create_string_buffer(struct.pack("HBBI", 0x06, 0, 0, 0))  # BPF: return 0
