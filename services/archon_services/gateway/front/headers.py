@@ -21,11 +21,19 @@ FIXED: Final = {
     "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=()",
 }
 
+STREAMED: Final = ("text/event-stream", "application/connect+", "application/grpc-web")
+"""Content types of streams, by their beginnings."""
+
+OF_STREAMS: Final = {"cache-control": "no-store, no-transform", "x-accel-buffering": "no"}
+"""No cache keeps a stream, and no proxy compresses or holds back its pieces."""
+
 STRICT_TRANSPORT: Final = "max-age=31536000"
 
 
 def harden(headers: MutableHeaders, *, strict: bool) -> None:
     """Adds the headers to a response. `strict` says whether browsers have to use https alone."""
+    if headers.get("content-type", "").startswith(STREAMED):
+        headers.update(OF_STREAMS)
     for name, value in DEFAULTS.items():
         headers.setdefault(name, value)
     for name, value in FIXED.items():
