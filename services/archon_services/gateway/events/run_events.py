@@ -76,9 +76,6 @@ class RunEvents:
 
 
 async def send_events(pieces: AsyncIterator[bytes], request: Request, send: Send) -> None:
-    """Answers a request with a stream of events; a request for the headers alone (HEAD) is answered with these."""
-    if request.method == "HEAD":
-        await Response(media_type="text/event-stream")(request.scope, request.receive, send)
-        return
+    """Answers a request with a stream of events."""
     response = StreamingResponse(guarded(pieces), media_type="text/event-stream")
     await response(request.scope, request.receive, send)

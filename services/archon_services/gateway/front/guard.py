@@ -56,6 +56,7 @@ class Guard:
         if scope["type"] != "http":
             return
         started = is_stream = False
+        gone = asyncio.Event()
         body = HeldBody(self._budget, self._seconds)
         own_url = ""
 
@@ -72,6 +73,12 @@ class Guard:
                 if message["status"] == HTTPStatus.UNAUTHORIZED:
                     headers.setdefault("www-authenticate", 'Bearer realm="archon"')
                 self._refusals.note(scope, message["status"])
+                if is_stream and scope["method"] == "HEAD":
+                    await send(message)
+                    message = {"type": "http.response.body", "body": b"", "more_body": False}
+                    gone.set()
+            elif gone.is_set():
+                return
             elif is_stream and (piece := message.get("body")):
                 message["body"] = unbroken(piece)
             await send(message)
@@ -80,7 +87,8 @@ class Guard:
             scope = with_origin_form(scope)
             own_url = f"{scope['scheme']}://{self._check(scope)}"
             await body.read(receive)
-            await self._application(scope, body.replay(receive), hardened)
+            rest = _until(gone) if scope["method"] == "HEAD" else receive
+            await self._application(scope, body.replay(rest), hardened)
         except asyncio.CancelledError:
             raise
         except Exception as raised:  # noqa: BLE001 - whatever it is, the client gets a typed error
@@ -108,3 +116,14 @@ class Guard:
         has_session = self._has_session(headers)
         self._addresses.check_source(scope["method"], headers, has_session=has_session, scheme=scope["scheme"])
         return headers.get("host", "")
+
+
+def _until(gone: asyncio.Event) -> Receive:
+    """Returns a source of messages that has the end of the client once an event is set: a request for the headers of a
+    stream (HEAD) ends with them, and its room ends the stream."""
+
+    async def received() -> Message:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    return received
