@@ -66,7 +66,7 @@ class Guard:
                 started = True
                 headers = MutableHeaders(raw=message["headers"])
                 harden(headers, strict=self._addresses.strict)
-                restrained(headers, own_url)
+                restrained(headers, message["status"], own_url)
                 is_stream = headers.get("content-type", "").startswith(EVENTS)
                 if not body.complete or self._draining.begun:
                     headers["connection"] = "close"  # the rest of the body is not read, or a proxy goes elsewhere

@@ -42,12 +42,12 @@ def harden(headers: MutableHeaders, *, strict: bool) -> None:
         headers["strict-transport-security"] = STRICT_TRANSPORT
 
 
-def restrained(headers: MutableHeaders, url: str) -> None:
-    """Removes the value `identity` of Content-Encoding, with which proxies compress nothing, and makes an address of
-    the gateway itself, which begins with `url`, a path: behind a proxy, its scheme and host need not be those of the
-    client."""
+def restrained(headers: MutableHeaders, status: int, url: str) -> None:
+    """Removes the value `identity` of Content-Encoding, with which proxies compress nothing, and has a redirect to an
+    address of the gateway itself, which begins with `url`, lead to a path: behind a proxy, scheme and host need not be
+    those of the client."""
     if headers.get("content-encoding") == "identity":
         del headers["content-encoding"]
     location = headers.get("location", "")
-    if location.startswith(f"{url}/"):
+    if 300 <= status < 400 and location.startswith(f"{url}/"):
         headers["location"] = location[len(url) :]
