@@ -85,7 +85,9 @@ class Logins:
         return self._logged_in(request, token, request.query_params.get("next", "/"))
 
     async def logout(self, request: Request) -> Response:
-        """Ends the session of a browser. A token that was copied from it is valid until it ends or is revoked."""
+        """Ends the session of a browser, and the streams of its other tabs at this replica. A token that was copied is
+        valid until it ends or is revoked."""
+        self._gateway.visitors.leave(request.headers)
         response = Response(status_code=204)
         self._sessions.forget(response, https=_by_https(request))
         return response
@@ -120,7 +122,9 @@ class Logins:
         response = RedirectResponse(local_path(next_path), _SEE_OTHER)
         principal = visitor.caller.principal
         if principal is not None:
-            self._sessions.write(response, Session(token, principal.expires), https=_by_https(request))
+            session = Session(token, principal.expires)
+            self._gateway.visitors.enter(session)
+            self._sessions.write(response, session, https=_by_https(request))
         return response
 
     def _cookie_of(self, state: str) -> str:

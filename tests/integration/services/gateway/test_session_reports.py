@@ -19,9 +19,10 @@ from archon.security.openid import provider
 from archon_services.gateway.identity.logins import issue
 from archon_services.gateway.login import openid as logins
 from archon_services.gateway.login import room
+from archon_services.gateway.watches import batches
 from archon_services.testing.in_process import InProcessMesh
 from archon_services.testing.local_service import LocalService
-from tests.fixtures.http_gateway import OPERATOR, open_gateway, settings_for
+from tests.fixtures.http_gateway import OPERATOR, open_gateway, settings_for, watching
 from tests.fixtures.openid_mesh import KINDS
 from tests.fixtures.openid_provider import OpenIdProvider
 from tests.fixtures.tokens import TestKeys
@@ -262,6 +263,23 @@ async def test_the_key_of_sessions_is_replaced_with_an_overlap(office: Office, t
             http.cookies = cookies
             await eventually(lambda: _answered(http))
             assert (await http.get("/session")).status_code == status
+
+
+async def test_the_streams_of_other_tabs_end_with_a_logout(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches, "CHECKED_EVERY", 0.02)
+    async with office.browser() as http, office.browser() as program:
+        back = await office.come_back(http, await office.begin(http))
+        assert back.status_code == 303
+        token = {"authorization": f"Bearer {office.provider.token()}"}
+        async with watching(http, "/events/registry") as tab, watching(program, "/events/registry", token) as other:
+            await tab.next(), await other.next()
+            await http.post("/logout", headers={"sec-fetch-site": "same-origin"})
+            [(kind, _, error)] = [event for event in await tab.all() if event[0] != "message"]
+            assert (kind, error["code"]) == ("failure", "unauthenticated")
+            assert (await program.get("/session", headers=token)).status_code == 200, "a token is no session"
+        assert (await office.come_back(http, await office.begin(http))).status_code == 303
+        async with watching(http, "/events/registry") as tab:
+            await tab.next()
 
 
 async def test_nothing_is_left_after_a_logout(office: Office) -> None:
