@@ -34,7 +34,7 @@ PROBES: Final = frozenset({HEALTHY, READY})
 class Guard:
     """An ASGI application around another. `has_session` says whether headers have the cookie of a session; `seconds` is
     the time in which a body arrives. Once `draining` has begun, each response ends its connection. `cross_origin` lets
-    pages of other origins read the responses of an application, also those of the guard itself."""
+    pages of other origins read the responses of an application; the guard's own errors go through it, too."""
 
     def __init__(
         self,

@@ -44,8 +44,8 @@ def harden(headers: MutableHeaders, *, strict: bool) -> None:
 
 def restrained(headers: MutableHeaders, status: int, url: str) -> None:
     """Removes the value `identity` of Content-Encoding, with which proxies compress nothing, and has a redirect to an
-    address of the gateway itself, which begins with `url`, lead to a path: behind a proxy, scheme and host need not be
-    those of the client."""
+    address of the gateway itself, which begins with `url`, lead to a path: behind a proxy, the client has another
+    scheme or host."""
     if headers.get("content-encoding") == "identity":
         del headers["content-encoding"]
     location = headers.get("location", "")

@@ -125,7 +125,7 @@ WEB_CALLS: Final[list[tuple[str, dict[str, str], bytes, int]]] = [
     ("a timeout of nine digits", {"grpc-timeout": "999999999H"}, get_run("a"), 3),
     ("a timeout of 11,000 years", {"grpc-timeout": "99999999H"}, get_run("a"), 5),
     ("a timeout without a unit", {"grpc-timeout": "5"}, get_run("a"), 3),
-    ("a token of nobody", {"authorization": "Bearer x"}, get_run("a"), 16),
+    ("a token of no caller", {"authorization": "Bearer x"}, get_run("a"), 16),
 ]
 
 

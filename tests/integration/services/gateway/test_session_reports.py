@@ -117,7 +117,7 @@ async def test_the_button_back_leads_a_browser_with_a_session_on(office: Office)
 
 
 async def test_a_login_begun_elsewhere_changes_no_session(office: Office) -> None:
-    """A page that sends a browser to the callback with a code of its own logs it in as nobody else."""
+    """A page that sends a browser to the callback with a code of its own changes nothing of its session."""
     async with office.browser() as http, office.browser() as attacker:
         await office.come_back(http, await office.begin(http))
         theirs = await office.begin(attacker)
@@ -150,7 +150,7 @@ async def test_a_provider_whose_clock_is_ahead_is_believed(office: Office) -> No
 
 @pytest.mark.slow
 async def test_a_login_with_a_key_of_a_moment_ago_waits_for_it(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The code counts once: a browser that is told to try again could not."""
+    """The code counts once: a browser could not try again."""
     monkeypatch.setattr(provider, "ASK_AGAIN", 0.05)
     async with office.browser() as http:
         office.provider.rotate(keep=False)
@@ -164,7 +164,9 @@ async def test_a_login_with_a_key_of_a_moment_ago_waits_for_it(office: Office, m
         del office.provider.answers["/keys"]
 
 
-async def test_a_provider_that_is_away_is_told_and_comes_back(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_provider_that_is_away_is_an_error_until_it_is_back(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(logins, "KEPT", 0.0)
     discovery = "/.well-known/openid-configuration"
     async with office.browser() as http:

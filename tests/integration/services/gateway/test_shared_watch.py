@@ -23,7 +23,7 @@ from archon_services.gateway.settings import GatewaySettings
 from archon_services.gateway.upstream import Upstream
 from archon_services.gateway.watches import batches, hub
 from archon_services.gateway.watches import topic as topics
-from archon_services.gateway.watches.following import FollowingClient
+from archon_services.gateway.watches.run_client import FollowingClient
 from archon_services.gateway.watches.runs import WATCH_RUN, RunWatches
 from archon_services.gateway.watches.topic import Topic
 from archon_services.orchestrator.api.commands import Commands
