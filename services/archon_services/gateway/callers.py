@@ -14,7 +14,7 @@ from archon.security.authenticator import Caller
 from archon.security.credentials import Metadata
 from archon_services.gateway.identity.visitors import Visitor
 from archon_services.gateway.room import Gateway
-from archon_services.gateway.watches.following import Check, FollowingClient
+from archon_services.gateway.watches.run_client import Check, FollowingClient
 from archon_services.gateway.watches.runs import WATCH_RUN
 
 ORCHESTRATOR: Final = "archon.api.orchestrator.v1.OrchestratorService"

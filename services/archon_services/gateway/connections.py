@@ -13,7 +13,7 @@ HEADER_SECONDS: Final = 10.0
 """Seconds from the first byte of a request, or the connection, to the end of its headers."""
 
 STALLED_SECONDS: Final = 30.0
-"""Seconds for which a client may leave a full buffer of responses unread, or its host what was sent unacknowledged: the
+"""Seconds for which a client may leave a full buffer of responses unread, or its host leave bytes unacknowledged: the
 heartbeats of a stream to a host that is gone fill no buffer."""
 
 

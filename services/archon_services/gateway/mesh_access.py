@@ -17,7 +17,7 @@ from archon.security.certificates import own_folder
 from archon.types.run import Run
 from archon_services.gateway.callers import ORCHESTRATOR, CallerCredentials, Callers
 from archon_services.gateway.room import Gateway
-from archon_services.gateway.watches.following import Check, FollowingClient
+from archon_services.gateway.watches.run_client import Check, FollowingClient
 
 
 def _itself() -> tuple[str, Check]:

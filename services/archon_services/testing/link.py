@@ -62,6 +62,7 @@ class Link:
         if self._socket is None:
             try:
                 self._socket = socket.create_server((HOST, self._port), backlog=_BACKLOG)
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # what it accepts inherits it
             except OSError as error:
                 raise Unavailable(f"cannot listen on port {self._port}: {error.strerror}") from None
             self._port = self._socket.getsockname()[1]

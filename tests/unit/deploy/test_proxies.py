@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from archon_services.gateway.watches.batches import SILENCE
 from archon_services.gateway.settings import GatewaySettings
+from archon_services.gateway.watches.batches import SILENCE
 from tests.unit.deploy.manifests import ROOT
 
 FILES = sorted((ROOT / "deploy" / "proxies").iterdir())

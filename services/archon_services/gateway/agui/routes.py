@@ -29,9 +29,6 @@ from archon_services.gateway.events.frames import resume_after
 
 _log = logging.getLogger(__name__)
 
-HEADERS: Final = {"cache-control": "no-store, no-transform", "x-accel-buffering": "no"}
-"""No cache keeps a stream, and no proxy compresses or holds back its pieces."""
-
 STREAM: Final = "text/event-stream"
 
 _OF_INTERRUPTS: Final = (UnknownInterrupt, FailedPrecondition, InvalidArgument)
@@ -63,11 +60,11 @@ class RunRoute:
                 if not source.resume and not isinstance(error, InterruptsPending):
                     raise
                 # The protocol has these be events: https://docs.ag-ui.com/concepts/interrupts#error-handling
-                await Response(error_frame(error), headers=HEADERS, media_type=STREAM)(scope, receive, send)
+                await Response(error_frame(error), media_type=STREAM)(scope, receive, send)
                 return
             stream = RunStream(self._callers.runs, source, part, self._stop, after)
             try:
-                await StreamingResponse(stream.pieces(), headers=HEADERS, media_type=STREAM)(scope, receive, send)
+                await StreamingResponse(stream.pieces(), media_type=STREAM)(scope, receive, send)
             finally:
                 if part.ends_with_stream and not stream.complete and not self._stop.is_set():
                     self._cancel(part)

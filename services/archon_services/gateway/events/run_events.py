@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -17,9 +16,6 @@ from archon_services.gateway.room import Gateway
 from archon_services.gateway.watches.batches import REACHED_WITHIN, batches_from, settled
 from archon_services.gateway.watches.frame import Frame
 from archon_services.gateway.watches.topic import Topic
-
-_HEADERS: Final = {"cache-control": "no-store, no-transform", "x-accel-buffering": "no"}
-"""No cache keeps a stream, and no proxy compresses or holds back its pieces."""
 
 Check = Callable[[Visitor], None]
 """Raises if the credentials of a visitor are not valid any more."""
@@ -80,9 +76,6 @@ class RunEvents:
 
 
 async def send_events(pieces: AsyncIterator[bytes], request: Request, send: Send) -> None:
-    """Answers a request with a stream of events; a request for the headers alone (HEAD) is answered with these."""
-    if request.method == "HEAD":
-        await Response(headers=_HEADERS, media_type="text/event-stream")(request.scope, request.receive, send)
-        return
-    response = StreamingResponse(guarded(pieces), headers=_HEADERS, media_type="text/event-stream")
+    """Answers a request with a stream of events."""
+    response = StreamingResponse(guarded(pieces), media_type="text/event-stream")
     await response(request.scope, request.receive, send)

@@ -34,7 +34,7 @@ PROBES: Final = frozenset({HEALTHY, READY})
 class Guard:
     """An ASGI application around another. `has_session` says whether headers have the cookie of a session; `seconds` is
     the time in which a body arrives. Once `draining` has begun, each response ends its connection. `cross_origin` lets
-    pages of other origins read the responses of an application, also those of the guard itself."""
+    pages of other origins read the responses of an application; the guard's own errors go through it, too."""
 
     def __init__(
         self,
@@ -56,6 +56,7 @@ class Guard:
         if scope["type"] != "http":
             return
         started = is_stream = False
+        gone = asyncio.Event()
         body = HeldBody(self._budget, self._seconds)
         own_url = ""
 
@@ -65,13 +66,19 @@ class Guard:
                 started = True
                 headers = MutableHeaders(raw=message["headers"])
                 harden(headers, strict=self._addresses.strict)
-                restrained(headers, own_url)
+                restrained(headers, message["status"], own_url)
                 is_stream = headers.get("content-type", "").startswith(EVENTS)
                 if not body.complete or self._draining.begun:
                     headers["connection"] = "close"  # the rest of the body is not read, or a proxy goes elsewhere
                 if message["status"] == HTTPStatus.UNAUTHORIZED:
                     headers.setdefault("www-authenticate", 'Bearer realm="archon"')
                 self._refusals.note(scope, message["status"])
+                if is_stream and scope["method"] == "HEAD":
+                    await send(message)
+                    message = {"type": "http.response.body", "body": b"", "more_body": False}
+                    gone.set()
+            elif gone.is_set():
+                return
             elif is_stream and (piece := message.get("body")):
                 message["body"] = unbroken(piece)
             await send(message)
@@ -80,7 +87,8 @@ class Guard:
             scope = with_origin_form(scope)
             own_url = f"{scope['scheme']}://{self._check(scope)}"
             await body.read(receive)
-            await self._application(scope, body.replay(receive), hardened)
+            rest = _until(gone) if scope["method"] == "HEAD" else receive
+            await self._application(scope, body.replay(rest), hardened)
         except asyncio.CancelledError:
             raise
         except Exception as raised:  # noqa: BLE001 - whatever it is, the client gets a typed error
@@ -108,3 +116,14 @@ class Guard:
         has_session = self._has_session(headers)
         self._addresses.check_source(scope["method"], headers, has_session=has_session, scheme=scope["scheme"])
         return headers.get("host", "")
+
+
+def _until(gone: asyncio.Event) -> Receive:
+    """Returns a source of messages that has the end of the client once an event is set: a request for the headers of a
+    stream (HEAD) ends with them, and its room ends the stream."""
+
+    async def received() -> Message:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    return received

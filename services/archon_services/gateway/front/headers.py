@@ -21,11 +21,19 @@ FIXED: Final = {
     "permissions-policy": "camera=(), microphone=(), geolocation=(), payment=()",
 }
 
+STREAMED: Final = ("text/event-stream", "application/connect+", "application/grpc-web")
+"""Content types of streams, by their beginnings."""
+
+OF_STREAMS: Final = {"cache-control": "no-store, no-transform", "x-accel-buffering": "no"}
+"""No cache keeps a stream, and no proxy compresses or holds back its pieces."""
+
 STRICT_TRANSPORT: Final = "max-age=31536000"
 
 
 def harden(headers: MutableHeaders, *, strict: bool) -> None:
     """Adds the headers to a response. `strict` says whether browsers have to use https alone."""
+    if headers.get("content-type", "").startswith(STREAMED):
+        headers.update(OF_STREAMS)
     for name, value in DEFAULTS.items():
         headers.setdefault(name, value)
     for name, value in FIXED.items():
@@ -34,12 +42,12 @@ def harden(headers: MutableHeaders, *, strict: bool) -> None:
         headers["strict-transport-security"] = STRICT_TRANSPORT
 
 
-def restrained(headers: MutableHeaders, url: str) -> None:
-    """Removes the value `identity` of Content-Encoding, with which proxies compress nothing, and makes an address of
-    the gateway itself, which begins with `url`, a path: behind a proxy, its scheme and host need not be those of the
-    client."""
+def restrained(headers: MutableHeaders, status: int, url: str) -> None:
+    """Removes the value `identity` of Content-Encoding, with which proxies compress nothing, and has a redirect to an
+    address of the gateway itself, which begins with `url`, lead to a path: behind a proxy, the client has another
+    scheme or host."""
     if headers.get("content-encoding") == "identity":
         del headers["content-encoding"]
     location = headers.get("location", "")
-    if location.startswith(f"{url}/"):
+    if 300 <= status < 400 and location.startswith(f"{url}/"):
         headers["location"] = location[len(url) :]

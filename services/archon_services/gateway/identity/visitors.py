@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from archon.errors import PermissionDenied, TokenMissing
+from archon.errors import PermissionDenied, TokenExpired, TokenMissing
 from archon.security.authenticator import Authenticator, Caller
 from archon.security.credentials import IDENTITY_KEY, TENANT_KEY, TOKEN_ONLY_KEY
 from archon_services.common.rates import Rates
-from archon_services.gateway.identity.sessions import Sessions
+from archon_services.gateway.identity.sessions import Session, Sessions
 from archon_services.gateway.limits.streams import Streams
 
 _AUTHORIZATION: Final = "authorization"
 _FORWARDED: Final = (IDENTITY_KEY, TENANT_KEY, "traceparent", "tracestate")
 """Headers that go on as metadata. A service decides whether a caller may act for others."""
+
+MAX_LEFT: Final = 1_000
+"""Sessions whose streams end because their browsers have logged out: the last ones."""
 
 _MAX_HEADER: Final = 1_024
 """Characters of such a header."""
@@ -24,10 +28,12 @@ _MAX_HEADER: Final = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Who makes a request: the caller as the services of the mesh know it, and the metadata of calls on its behalf."""
+    """Who makes a request: the caller as the services of the mesh know it, and the metadata of calls on its behalf.
+    `session` is the session of a browser, None of a caller with a token."""
 
     caller: Caller
     metadata: tuple[tuple[str, str], ...]
+    session: Session | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -42,6 +48,7 @@ class Visitors:
     def __init__(self, authenticator: Authenticator, sessions: Sessions, rates: Rates, streams: Streams) -> None:
         self._authenticator = authenticator
         self._rates, self._streams = rates, streams
+        self._left: OrderedDict[Session, None] = OrderedDict()
         self.sessions = sessions
 
     def of(self, headers: Mapping[str, str], rpc: str) -> Visitor:
@@ -50,12 +57,13 @@ class Visitors:
         TooManyRequests, and Unavailable if the keys are not known yet."""
         metadata = [(key, value[:_MAX_HEADER]) for key in _FORWARDED if (value := headers.get(key)) is not None]
         authorization = headers.get(_AUTHORIZATION)
-        if authorization is None and (session := self.sessions.read(headers)) is not None:
+        session = self.sessions.read(headers) if authorization is None else None
+        if session is not None:
             authorization = f"Bearer {session.token}"
         if authorization is not None:
             metadata.append((_AUTHORIZATION, authorization))
         caller = self._authenticator.caller(rpc, metadata, _no_certificate)
-        visitor = Visitor(caller, (*metadata, (TOKEN_ONLY_KEY, "1")))
+        visitor = Visitor(caller, (*metadata, (TOKEN_ONLY_KEY, "1")), session)
         self.admit(visitor)
         return visitor
 
@@ -76,9 +84,23 @@ class Visitors:
         self._rates.admit(visitor.key)
 
     def check(self, visitor: Visitor) -> None:
-        """Raises TokenExpired or TokenRevoked if the credentials of a stream in progress are not valid any more."""
+        """Raises TokenExpired or TokenRevoked if the credentials of a stream in progress are not valid any more, or its
+        browser has logged out here."""
+        if visitor.session in self._left:
+            raise TokenExpired("the browser of this stream has logged out")
         if visitor.caller.principal is not None:
             self._authenticator.check(visitor.caller.principal)
+
+    def leave(self, headers: Mapping[str, str]) -> None:
+        """Ends the streams of the session of a browser, which its other tabs have open."""
+        if (session := self.sessions.read(headers)) is not None:
+            self._left[session] = None
+            while len(self._left) > MAX_LEFT:
+                self._left.popitem(last=False)
+
+    def enter(self, session: Session) -> None:
+        """Lets the streams of a session begin, also if a browser has left it before."""
+        self._left.pop(session, None)
 
     @contextmanager
     def stream(self, visitor: Visitor) -> Iterator[None]:

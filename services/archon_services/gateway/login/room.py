@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -12,7 +13,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from archon.errors import LinkRefused, TokenMissing
+from archon.errors import ArchonError, LinkRefused, TokenMissing, Unavailable
+from archon.security.openid.provider import ASK_AGAIN
 from archon.security.openid.settings import own_settings
 from archon_services.common.sealing import Sealer
 from archon_services.gateway.descriptors import all_rpcs
@@ -27,6 +29,12 @@ WHO: Final = "/archon.api.registry.v1.RegistryService/GetGraph"
 
 CALLBACK: Final = "/login/callback"
 _SEE_OTHER: Final = 303
+
+KEY_SECONDS: Final = ASK_AGAIN + 5.0
+"""Seconds for which a login waits for a key of the provider, whose keys are fetched once in ASK_AGAIN seconds."""
+
+KEY_POLL: Final = 0.1
+"""Seconds between two looks for it."""
 
 MAX_PENDING: Final = 8
 MAX_PENDING_BYTES: Final = 8_192
@@ -64,6 +72,7 @@ class Logins:
         if not sealed and self._sessions.read(request.headers) is not None:
             return RedirectResponse("/", _SEE_OTHER)
         token, next_path = await self._openid.end(request.query_params, sealed, self._callback(request))
+        await self._key_known(token)
         response = self._logged_in(request, token, next_path)
         self._set(response, request, name, "", 0)
         return response
@@ -76,7 +85,9 @@ class Logins:
         return self._logged_in(request, token, request.query_params.get("next", "/"))
 
     async def logout(self, request: Request) -> Response:
-        """Ends the session of a browser. A token that was copied from it is valid until it ends or is revoked."""
+        """Ends the session of a browser, and the streams of its other tabs at this replica. A token that was copied is
+        valid until it ends or is revoked."""
+        self._gateway.visitors.leave(request.headers)
         response = Response(status_code=204)
         self._sessions.forget(response, https=_by_https(request))
         return response
@@ -91,12 +102,29 @@ class Logins:
         content["rpcs"] = [rpc.path for rpc in all_rpcs() if self._gateway.visitors.may(caller, rpc.path)]
         return JSONResponse(content)
 
+    async def _key_known(self, token: str) -> None:
+        """Waits until the key of a token is known: the provider may have it since a moment ago, and its code counts
+        once. Returns after KEY_SECONDS in any case."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + KEY_SECONDS
+        while loop.time() < until:
+            try:
+                self._gateway.visitors.of({"authorization": f"Bearer {token}"}, WHO)
+            except Unavailable:
+                await asyncio.sleep(KEY_POLL)
+            except ArchonError:
+                return
+            else:
+                return
+
     def _logged_in(self, request: Request, token: str, next_path: str) -> Response:
         visitor = self._gateway.visitors.of({"authorization": f"Bearer {token}"}, WHO)
         response = RedirectResponse(local_path(next_path), _SEE_OTHER)
         principal = visitor.caller.principal
         if principal is not None:
-            self._sessions.write(response, Session(token, principal.expires), https=_by_https(request))
+            session = Session(token, principal.expires)
+            self._gateway.visitors.enter(session)
+            self._sessions.write(response, session, https=_by_https(request))
         return response
 
     def _cookie_of(self, state: str) -> str:

@@ -22,11 +22,7 @@ PRIMED: Final = "2025-11-25"
 RETRY_MS: Final = 1_000
 """Milliseconds after which a client whose stream ended comes back."""
 
-_HEADERS: Final = [
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-cache, no-transform"),
-    (b"x-accel-buffering", b"no"),
-]
+_HEADERS: Final = [(b"content-type", b"text/event-stream")]
 
 
 async def answer_exchange(

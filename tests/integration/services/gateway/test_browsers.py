@@ -208,7 +208,8 @@ async def test_a_person_logs_in_at_the_provider(openid: _OpenIdGateway) -> None:
         assert (form["code"], form["grant_type"]) == ("c-1", "authorization_code")
         assert len(form["code_verifier"]) >= 43
         again = await http.get("/login/callback", params={"code": "c-1", "state": query["state"]})
-        assert again.status_code == 404
+        assert (again.status_code, again.headers["location"]) == (303, "/")
+        assert len([path for path, _ in openid.openid.requests if path == "/token"]) == 1, "a code counts once"
 
 
 async def test_tabs_of_one_browser_log_in_at_the_same_time(openid: _OpenIdGateway) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pytest
 
+from archon import AgentServer, TaskContext
 from archon_services.gateway import connections
 from archon_services.gateway.events.frames import RETRY, first_frame
 from archon_services.gateway.front import body
@@ -129,16 +130,31 @@ async def test_each_chunk_has_whole_events(served: GatewayMesh) -> None:
         assert chunk.decode().endswith("\n\n")
 
 
-@pytest.mark.parametrize("path", ["/events/runs/{}", "/events/registry"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/events/runs/{}",
+        "/events/registry",
+        pytest.param("/a2a/tasks/{}:subscribe", marks=pytest.mark.slow),
+    ],
+)
 async def test_a_request_for_the_headers_opens_no_stream(served: GatewayMesh, path: str) -> None:
     """Monitors and link checkers ask with HEAD: the connection is free afterwards."""
-    async with served.http(OPERATOR) as http:
-        address = path.format(await served.submit(http, wait="10s"))
+    release = asyncio.Event()
+
+    async def wait(task: TaskContext) -> str:
+        await release.wait()
+        return "done"
+
+    agent = AgentServer("patient", handler=wait, settings=served.mesh.agent_settings())
+    async with agent, served.http(OPERATOR, headers={"a2a-version": "1.0"}) as http:
+        address = path.format(await served.submit(http, roles=["patient"]))
         async with asyncio.timeout(5):
             head = await http.head(address)
             assert (head.status_code, head.headers["x-accel-buffering"]) == (200, "no")
             assert head.headers["content-type"].startswith("text/event-stream")
             assert (await http.get("/session")).status_code == 200
+        release.set()
 
 
 async def test_a_proxy_of_http_1_0_gets_a_stream_that_ends(served: GatewayMesh) -> None:
@@ -191,6 +207,21 @@ async def test_a_viewer_whose_host_is_gone_is_cut_off(served: GatewayMesh, monke
     finally:
         writer.transport.abort()
     assert isinstance(lost[0], TimeoutError)
+
+
+async def test_small_pieces_are_sent_at_once(served: GatewayMesh, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without TCP_NODELAY an answer in two pieces waits 40 ms for the acknowledgement of the first one."""
+    made: list[int] = []
+    begun = connections.TimedProtocol.connection_made
+
+    def connection_made(self: connections.TimedProtocol, transport: asyncio.Transport) -> None:
+        made.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        begun(self, transport)
+
+    monkeypatch.setattr(connections.TimedProtocol, "connection_made", connection_made)
+    async with served.http(OPERATOR) as http:
+        await http.get("/session")
+    assert made == [1]
 
 
 def _drop_all(connection: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
@@ -20,9 +21,9 @@ from archon.types.run_event import RunEvent
 from archon_services.gateway.identity.visitors import Visitors
 from archon_services.gateway.settings import GatewaySettings
 from archon_services.gateway.upstream import Upstream
-from archon_services.gateway.watches import batches
+from archon_services.gateway.watches import batches, hub
 from archon_services.gateway.watches import topic as topics
-from archon_services.gateway.watches.following import FollowingClient
+from archon_services.gateway.watches.run_client import FollowingClient
 from archon_services.gateway.watches.runs import WATCH_RUN, RunWatches
 from archon_services.gateway.watches.topic import Topic
 from archon_services.orchestrator.api.commands import Commands
@@ -214,6 +215,42 @@ async def test_a_follower_needs_the_right_to_watch(studio: Studio, monkeypatch: 
     async with front_end(studio.mesh, OPERATOR) as ui:
         stream = await ui.run(input_of(user("paint")))
     assert stream.outcome == "PERMISSION_DENIED"
+
+
+@pytest.mark.slow
+async def test_followers_that_go_away_leave_nothing(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a proxy, connections in CLOSE_WAIT would pile up."""
+    monkeypatch.setattr(hub, "LINGER", 0.01)
+    host, _, port = studio.mesh.gateway.address.rpartition(":")
+    token = studio.mesh.headers(OPERATOR)["authorization"]
+    async with AsyncExitStack() as stack:
+        run_id, ui = await studio.begin(stack)
+        rpc = {"jsonrpc": "2.0", "id": 1}
+        read = {"name": "run_get", "arguments": {"run_id": run_id, "wait": 60}, "_meta": {"progressToken": 1}}
+        asked = {
+            "/mcp": {**rpc, "method": "tools/call", "params": read},
+            "/a2a": {**rpc, "method": "SubscribeToTask", "params": {"id": run_id}},
+            "/agui/painter": input_of(user("wait here")),
+        }
+        tasks = len(asyncio.all_tasks())
+        for path, content in asked.items():
+            text = json.dumps(content)
+            head = (
+                f"POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: {token}\r\ncontent-type: application/json\r\n"
+                "accept: application/json, text/event-stream\r\na2a-version: 1.0\r\nmcp-protocol-version: 2025-11-25\r\n"
+                f"content-length: {len(text)}\r\n\r\n"
+            )
+            for _ in range(5):
+                before = len(studio.viewers)
+                reader, writer = await asyncio.open_connection(host, int(port))
+                writer.write((head + text).encode())
+                assert b" 200 " in await reader.readline(), path
+                await until(lambda: len(studio.viewers) > before)  # noqa: B023 - it is called at once
+                writer.transport.abort()
+        await until(lambda: len(asyncio.all_tasks()) <= tasks + 5)
+        studio.painter.released.set()
+        await ui.rest()
+    assert ui.outcome == "success"
 
 
 async def _until_type(events: AsyncIterator[RunEvent], kind: str) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
 from mcp import Client
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from archon_mesh.tools import ToolExecutionEngine, ToolRegistry, tool
 from archon_mesh.tools.mcp.serving.server import MAX_CALLS, create_server, serve_http
@@ -68,3 +71,27 @@ async def test_a_client_can_connect_as_soon_as_the_url_is_known() -> None:
     async with asyncio.timeout(60):
         await serve_http(create_server("s", ToolExecutionEngine(ToolRegistry([]))), 0, connect, stopping)
     assert len(urls) == 1
+
+
+async def test_small_pieces_are_sent_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without TCP_NODELAY an answer in two pieces waits 40 ms for the acknowledgement of the first one."""
+    stopping, made = asyncio.Event(), list[int]()
+    protocol: Any = AutoHTTPProtocol
+    begun = protocol.connection_made
+
+    def connection_made(self: Any, transport: asyncio.Transport) -> None:
+        made.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+        begun(self, transport)
+        stopping.set()
+
+    monkeypatch.setattr(protocol, "connection_made", connection_made)
+
+    def connect(url: str) -> None:
+        address = urlsplit(url)
+        clients.append(socket.create_connection((str(address.hostname), int(address.port or 0)), timeout=10))
+
+    clients: list[socket.socket] = []
+    async with asyncio.timeout(60):
+        await serve_http(create_server("s", ToolExecutionEngine(ToolRegistry([]))), 0, connect, stopping)
+    clients[0].close()
+    assert made == [1]

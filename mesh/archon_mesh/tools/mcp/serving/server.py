@@ -119,7 +119,8 @@ async def serve_http(server: Server[Any], port: int, started: Callable[[str], No
 
     host = loopback_host()
     family = socket.AF_INET6 if host == IPV6 else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
+    # asyncio sends small pieces at once (TCP_NODELAY) on sockets that name their protocol alone.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host.strip("[]"), port))
         listener.listen(BACKLOG)  # who reads the URL may connect at once

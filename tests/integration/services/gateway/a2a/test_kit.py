@@ -61,6 +61,7 @@ async def test_only_the_listed_tests_of_the_kit_fail(tmp_path: Path) -> None:
                     await process.wait()
                 await gateway.stop()
     text = output.decode()
+    print(text.strip().rpartition("\n")[2])
     failed = set(re.findall(r"^(?:FAILED|ERROR) [^ :]+::(.+?)(?: - .*)?$", text, re.M))
     assert failed == expected(), text[-3_000:]
     assert re.search(r"\d{3} passed", text), text[-500:]
