@@ -638,7 +638,7 @@ class TokenInvalid(Unauthenticated):
 
 
 class TokenExpired(Unauthenticated):
-    """The token has expired."""
+    """The end of validity of the token has passed."""
 
     default_reason = "TOKEN_EXPIRED"
 

@@ -138,7 +138,7 @@ class Hooks:
 
 
 def schemes() -> builtins.list[str]:
-    """Returns the names of the schemes."""
+    """Returns the names of the signature schemes in lower case, as `Hooks.create` takes them."""
     return [value.removeprefix("HOOK_SCHEME_").lower() for value in pb.HookScheme.keys()[1:]]
 
 

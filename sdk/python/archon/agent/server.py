@@ -291,7 +291,6 @@ class AgentServer:
         return address
 
     def _services(self) -> list[Service]:
-        """The services of an agent."""
         return [
             Service(SERVICE, agent_service_pb2_grpc.add_AgentServiceServicer_to_server, AgentServicer(self)),
             Service(TOOL_SERVICE, tool_service_pb2_grpc.add_ToolServiceServicer_to_server, ToolServicer(self._shared)),

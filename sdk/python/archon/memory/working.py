@@ -76,7 +76,8 @@ class WorkingMemoryClient:
         return client
 
     async def get(self, key: str, default: Any = None, *, timeout: float = CALL_TIMEOUT) -> Any:
-        """The value, or the default."""
+        """Returns the value, or `default` if the key has none. Raises Unavailable and DeadlineExceeded (`timeout` in
+        seconds)."""
         current = await self.get_value(key, timeout=timeout)
         return default if current is None else current.value
 

@@ -169,7 +169,6 @@ async def _asked(member: _Member, credentials: Mapping[Audience, Credentials]) -
 
 
 def _one_per_role(members: Sequence[_Member]) -> list[Registration]:
-    """Returns an instance of each role, by name."""
     by_role = {member.instance.role: member.instance for member in members}
     return [by_role[role] for role in sorted(by_role)]
 

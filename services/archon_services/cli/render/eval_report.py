@@ -53,7 +53,7 @@ def conclusion(report: EvalReport, comparison: Comparison | None) -> str:
 
 
 def comparison_lines(comparison: Comparison, baseline: str) -> Iterator[str]:
-    """Yields the lines of a comparison."""
+    """Yields the changes of each figure against the baseline, and a warning below ENOUGH paired cases."""
     how = f"{_counted(comparison.compared, 'case')} in both" if comparison.compared else "no case in both: not paired"
     yield f"Against {one_line(baseline, 50)} ({how}):"
     rows = [_change_row(change) for change in comparison.changes]

@@ -87,7 +87,7 @@ text.number {{ text-anchor: end }} text.middle {{ text-anchor: middle }} .mark {
 
 
 def waterfall_svg(waterfall: Waterfall) -> str:
-    """Returns the SVG."""
+    """Returns an SVG document of at most MAX_ROWS rows, without scripts."""
     rows = list(islice(rows_of(waterfall), MAX_ROWS + 1))
     cut = len(rows) > MAX_ROWS
     body = [*_head(waterfall)]
