@@ -28,6 +28,7 @@ from archon.errors import (
 from archon.hooks import Hooks
 from archon.interceptors import translated
 from archon.output import OutputType
+from archon.pages import listed, pages
 from archon.schedules import Schedules
 from archon.security.certificates import CertificateFolder
 from archon.security.credentials import Credentials
@@ -359,7 +360,6 @@ class Client:
         all. With `text` only runs that have it in their id, session, goal, roles or metadata, without regard to case;
         with `since` and `until` (seconds since the epoch) only runs that were submitted from then on, or before then.
         Raises InvalidArgument if the text is longer than 200 characters."""
-        runs: list[Run] = []
         request = pb.ListRunsRequest(
             session_id=session_id, states=[TaskState(each).proto for each in states], text=text
         )
@@ -367,27 +367,14 @@ class Client:
             set_seconds(request.created_since, since)
         if until:
             set_seconds(request.created_before, until)
-        token = ""
-        while len(runs) < limit:
-            request.page_size, request.page_token = min(1000, limit - len(runs)), token
-            page = await self._stub.ListRuns(request, timeout=CALL_TIMEOUT)
-            runs += map(Run, page.runs)
-            token = page.next_page_token
-            if not token:
-                break
-        return runs
+        return await listed(self._stub.ListRuns, request, "runs", Run, timeout=CALL_TIMEOUT, limit=limit)
 
     async def records(self, run_id: str, *, role: str = "") -> AsyncIterator[RunRecord]:
         """The recorded model and tool calls of a run, in order. Raises UnknownRun."""
-        token = ""
-        while True:
-            request = pb.ListRunRecordsRequest(run_id=run_id, role=role, page_token=token)
-            page = await self._stub.ListRunRecords(request, timeout=CALL_TIMEOUT)
+        request = pb.ListRunRecordsRequest(run_id=run_id, role=role)
+        async for page in pages(self._stub.ListRunRecords, request, timeout=CALL_TIMEOUT):
             for record in page.records:
                 yield RunRecord(record)
-            token = page.next_page_token
-            if not token:
-                return
 
     async def cancel(self, run_id: str, reason: str = "") -> Run:
         """Requests that a run be cancelled; it has ended once its state is final. Raises UnknownRun."""
@@ -397,16 +384,8 @@ class Client:
     async def list_questions(self, *, limit: int = 1000) -> list[RunQuestion]:
         """The open questions of all runs to people, at least `limit` of them if there are so many, the newest run's
         first."""
-        questions: list[RunQuestion] = []
-        token = ""
-        while len(questions) < limit:
-            request = pb.ListQuestionsRequest(page_size=min(1000, limit - len(questions)), page_token=token)
-            page = await self._stub.ListQuestions(request, timeout=CALL_TIMEOUT)
-            questions += map(RunQuestion, page.questions)
-            token = page.next_page_token
-            if not token:
-                break
-        return questions
+        call, request = self._stub.ListQuestions, pb.ListQuestionsRequest()
+        return await listed(call, request, "questions", RunQuestion, timeout=CALL_TIMEOUT, limit=limit)
 
     async def respond(
         self, run_id: str, input_id: str, answer: Goal = "", *, decision: str = "", request_id: str = ""
@@ -545,18 +524,15 @@ class Client:
     async def learned_versions(self, *, limit: int = 100) -> list[LearnedVersion]:
         """The versions of the tenant's learned weights, newest first, at most `limit`. Raises LearningOff if the
         orchestrator does not learn."""
-        versions: list[LearnedVersion] = []
-        token = ""
-        while len(versions) < limit:
-            request = pb.ListLearnedVersionsRequest(page_size=min(1000, limit - len(versions)), page_token=token)
-            page = await self._stub.ListLearnedVersions(request, timeout=CALL_TIMEOUT)
+
+        async def call(request: pb.ListLearnedVersionsRequest, timeout: float) -> pb.ListLearnedVersionsResponse:
+            page: pb.ListLearnedVersionsResponse = await self._stub.ListLearnedVersions(request, timeout=timeout)
             if not page.learning:
                 raise LearningOff("this orchestrator does not learn: ARCHON_LEARNING is off")
-            versions += map(LearnedVersion, page.versions)
-            token = page.next_page_token
-            if not token:
-                break
-        return versions
+            return page
+
+        request = pb.ListLearnedVersionsRequest()
+        return await listed(call, request, "versions", LearnedVersion, timeout=CALL_TIMEOUT, limit=limit)
 
     async def decide_learned(self, version: int, *, approve: bool, comment: str = "") -> LearnedVersion:
         """Approves or rejects the proposed version of the learned weights. Returns the version that this stores.
@@ -574,31 +550,14 @@ class Client:
     async def instance_metrics(self, role: str = "", *, limit: int = 1000) -> list[InstanceMetrics]:
         """The records of roles, each followed by the records of its instances, at least `limit` of them if there are so
         many; of one role if it is named."""
-        metrics: list[InstanceMetrics] = []
-        token = ""
-        while len(metrics) < limit:
-            size = min(1000, limit - len(metrics))
-            request = pb.ListInstanceMetricsRequest(role=role, page_size=size, page_token=token)
-            page = await self._stub.ListInstanceMetrics(request, timeout=CALL_TIMEOUT)
-            metrics += map(InstanceMetrics, page.metrics)
-            token = page.next_page_token
-            if not token:
-                break
-        return metrics
+        call, request = self._stub.ListInstanceMetrics, pb.ListInstanceMetricsRequest(role=role)
+        return await listed(call, request, "metrics", InstanceMetrics, timeout=CALL_TIMEOUT, limit=limit)
 
     async def quotas(self, *, limit: int = 1000) -> list[QuotaUse]:
         """The use of the quotas of the caller's tenant, then of its identity, or of all identities of the tenant if the
         caller is an auditor or an admin; empty if the mesh has no quotas."""
-        uses: list[QuotaUse] = []
-        token = ""
-        while len(uses) < limit:
-            request = pb.GetQuotasRequest(page_size=min(1000, limit - len(uses)), page_token=token)
-            page = await self._stub.GetQuotas(request, timeout=CALL_TIMEOUT)
-            uses += map(QuotaUse, page.uses)
-            token = page.next_page_token
-            if not token:
-                break
-        return uses
+        call, request = self._stub.GetQuotas, pb.GetQuotasRequest()
+        return await listed(call, request, "uses", QuotaUse, timeout=CALL_TIMEOUT, limit=limit)
 
 
 async def _ended(submit: Coroutine[Any, Any, RunHandle]) -> Run:
