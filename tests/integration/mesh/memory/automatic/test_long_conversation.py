@@ -23,19 +23,21 @@ from archon_mesh.tools import tool
 
 @dataclass(frozen=True)
 class Length:
-    """Turns, facts, turns between two facts, and turns until a fact is asked for."""
+    """Turns, facts, turns between two facts, turns until a fact is asked for, and tokens of the model's window, which
+    has no room for as many turns: only the memory can give the fact."""
 
     turns: int
     facts: int
     between: int
     later: int
+    window: int = 2_500
 
 
-SHORT = Length(100, 20, 2, 49)
+SHORT = Length(100, 20, 2, 49, window=1_500)
 LONG = Length(2_000, 50, 19, 990) if os.environ.get("ARCHON_FAILURES") == "all" else Length(400, 50, 4, 189)
+"""The conversations have 3,500, 14,000 and 70,000 tokens."""
+
 PATIENCE = 120.0
-WINDOW = 2_500
-"""Tokens of the model's window; the conversations have 3,500, 14,000 and 70,000."""
 
 _THINGS = ("locker", "parcel", "ticket", "invoice", "bicycle")
 _TOPICS = ("the garden", "a novel", "the weather", "old maps", "bread", "a bridge", "chess", "the tide")
@@ -73,9 +75,9 @@ def _name(number: int) -> str:
 async def test_every_fact_of_a_long_conversation_is_within_reach(tmp_path: Path, length: Length) -> None:
     # No limit of time: a loaded machine must not look like a memory that is down.
     async with LongTermMemory(SqliteLongTermStore(tmp_path / "long_term.db"), timeout=PATIENCE) as memory:
-        course = await converse(MemoryMiddleware(memory, MemorySettings(budget=WINDOW), limit=PATIENCE), length)
+        course = await converse(MemoryMiddleware(memory, MemorySettings(budget=length.window), limit=PATIENCE), length)
     assert (course.asked, course.missed) == (length.facts, [])
-    assert max(course.sizes) <= WINDOW
+    assert max(course.sizes) <= length.window
     assert course.summaries > length.turns // 100, "the test needs a window that is too small"
     assert course.summaries <= 0.3 * len(course.sizes)
 
@@ -109,7 +111,7 @@ async def converse(middleware: MemoryMiddleware, length: Length) -> Course:
 
     model = ScriptedModel(reply)
     agent = Agent("clerk", system_prompt="You chat.", model=model, tools=[lookup], user_id="ana")
-    agent.use(middleware.compaction(WINDOW), middleware)
+    agent.use(middleware.compaction(length.window), middleware)
     turns = script(7, length)
     for number in range(length.turns):
         topics = f"{_TOPICS[number % 8]} and {_TOPICS[number // 8 % 8]}"
