@@ -12,6 +12,7 @@ import json
 import os
 import time
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Final
 
 import httpx
@@ -65,6 +66,10 @@ class Viewer:
         else:
             self._request = f"GET /events/runs/{run_id} HTTP/1.1\r\n{authorization}\r\n".encode()
 
+    def reads_beyond(self, size: int) -> bool:
+        """Returns whether it has read more than so many bytes."""
+        return self.bytes > size
+
     async def read(self) -> None:
         """Reads until the stream ends, or the task is cancelled."""
         reader, writer = await asyncio.open_connection(self._host, int(self._port))
@@ -88,12 +93,9 @@ async def load_rooms(gateway: str) -> None:
 
 async def reading(viewers: list[Viewer]) -> None:
     """Waits until each viewer reads what is written now: all have the events before it."""
-    for _ in range(2):
-        before = [viewer.bytes for viewer in viewers]
-        await until(
-            lambda before=before: all(viewer.bytes > read for viewer, read in zip(viewers, before, strict=True)),
-            CONNECTED_WITHIN,
-        )
+    for viewer in viewers:
+        for _ in range(2):
+            await until(partial(viewer.reads_beyond, viewer.bytes), CONNECTED_WITHIN)
 
 
 async def measure(mesh: LocalMesh, viewers: int, rate: float, seconds: float, *, connect: bool) -> tuple[float, ...]:

@@ -209,9 +209,7 @@ async def _make_runs(
     )
 
 
-def _make_pool(
-    settings: OrchestratorSettings, runs: Runs, ownership: Ownership, stack: AsyncExitStack
-) -> SessionPool:
+def _make_pool(settings: OrchestratorSettings, runs: Runs, ownership: Ownership, stack: AsyncExitStack) -> SessionPool:
     limits = Limits.of_silence(settings.silence_limit)
     pool = SessionPool(orchestrator_id=runs.owner, inbox=runs, limits=limits, may_send=ownership.may_send)
     stack.push_async_callback(pool.close)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator
 from typing import Final
 
@@ -16,7 +15,8 @@ CODE: Final = 34
 def lines(of: type[ArchonError], indent: str = "  ") -> Iterator[str]:
     """Yields a line for each class below `of`, in the order of the file: its name, below the root its gRPC code, and
     the built-in class that it is, too."""
-    below = [each for each in vars(errors).values() if inspect.isclass(each) and of in each.__bases__]
+    classes = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, ArchonError)]
+    below = [each for each in classes if of in each.__bases__]
     for each in below:
         built_in = [base.__name__ for base in each.__bases__ if not issubclass(base, ArchonError)]
         line = f"{indent}+ {each.__name__}"
