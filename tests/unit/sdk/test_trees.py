@@ -34,6 +34,7 @@ PYTHON_ALONE: Final = {
     ),
     "for models, which the other SDKs do not have": "answers messageprofile output propagation toolarguments",
     "the kinds are in the table of reasons": "failurekinds",
+    "parts of the client, which is one file elsewhere": "runanswers runcontrol",
 }
 """Entries of Python's SDK that no other one needs, by the reason."""
 
