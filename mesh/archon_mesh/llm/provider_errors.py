@@ -147,7 +147,7 @@ def server_message(body: object, key: str) -> str:
 
 
 def _without_key(text: str, key: str) -> str:
-    """Returns a text on one line, without the key, in any form that quotations give it, and texts that look like one."""
+    """Returns a text on one line, without the key in any form that quotations give it, and texts that look like one."""
     key = key.strip()  # a client quotes the line break of a key that was read from a file as two characters
     if len(key) >= MIN_KEY:
         for form in forms_of(key):
