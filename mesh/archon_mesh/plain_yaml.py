@@ -103,7 +103,7 @@ def check_tag(node: yaml.Node) -> None:
 
 
 def refused_tag(node: yaml.Node) -> YamlError:
-    """Returns the error for the tag of a node."""
+    """Returns the error that names a tag, cut to MAX_SHOWN characters."""
     return YamlError(f"the tag {node.tag.replace(_STANDARD, '!!')[:MAX_SHOWN]} is not supported here")
 
 

@@ -30,7 +30,7 @@ from archon.client import RunHandle, answer_text
 from archon.types import Run, RunQuestion, TaskState
 from tests.fixtures.mesh import ProcessMesh
 from tests.fixtures.replicas import ProcessReplicas
-from tests.fixtures.waiting import eventually
+from tests.fixtures.waiting import eventually, until
 from tests.integration.services.orchestrator.troupe import Troupe, durable
 
 COMPLETED = TaskState.COMPLETED
@@ -316,16 +316,19 @@ async def test_relayed_watches_at_every_replica_neither_loop_nor_break_others(
     process_replicas: ProcessReplicas,
 ) -> None:
     replicas = process_replicas
-    await replicas.agent("cook", delay=1.0)
+    gate = asyncio.Event()
+    await replicas.agent("cook", gate=gate)
     handle = await replicas.client.submit("x", roles=["cook"])
     async with AsyncExitStack() as stack:
-        reasons: list[str] = []
+        calls: list[asyncio.Task[str]] = []
         for process in (replicas.orchestrator, replicas.second):
             channel = await stack.enter_async_context(grpc.aio.insecure_channel(process.address))
             stub: Any = orchestrator_service_pb2_grpc.OrchestratorServiceStub(channel)
             request = pb.WatchRunRequest(run_id=handle.run_id)
-            calls = [stub.WatchRun(request, metadata=RELAYED) for _ in range(50)]
-            reasons += await asyncio.gather(*map(refused, calls))
+            calls += [asyncio.create_task(refused(stub.WatchRun(request, metadata=RELAYED))) for _ in range(50)]
+        await until(lambda: sum(call.done() for call in calls) >= 50)
+        gate.set()
+        reasons = await asyncio.gather(*calls)
     assert sorted(set(reasons)) == ["", "UNAVAILABLE"], "the owner serves them, the other replica does not forward"
     assert answer_text(await handle.result(timeout=10)) == "cook()"
     events = [event.seq async for event in replicas.other.watch(handle.run_id) if event.seq]

@@ -15,8 +15,8 @@ import pytest
 
 from archon import status
 from archon.agent import AgentServer, TaskContext
+from archon.agent.agent_sessions import MAX_SESSIONS, MAX_UNOPENED
 from archon.agent.open_limits import ShareWindow
-from archon.agent.server import MAX_SESSIONS, MAX_UNOPENED
 from archon.agent.session import AgentSession
 from archon.api.agent.v1 import agent_pb2, agent_service_pb2, session_pb2
 from archon.api.common.v1 import common_pb2, failure_pb2
@@ -502,7 +502,7 @@ async def test_a_flood_of_frames_is_not_held(
 async def test_a_session_that_is_never_read_ends(victim: Victim, dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would take its share of the capacity for as long as its connection lasts."""
     monkeypatch.setattr("archon.agent.session.UNREAD_TIMEOUT", 0.2)
-    monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.05)
+    monkeypatch.setattr("archon.agent.agent_sessions.SWEEP_INTERVAL", 0.05)
     await victim.start()
     async with Deaf(victim.agent.address, orchestrator_id="liar") as liar:
         await liar.open(victim.agent.instance_id)

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from tests.bench.environments import Installation
 from tests.bench.peers_compare import DBOS
 from tests.bench.processes import Processes
 from tests.fixtures.require import missing
+from tests.fixtures.waiting import until
 
 pytestmark = pytest.mark.search
 
@@ -43,11 +43,8 @@ class Steps:
 
     async def until(self, role: str) -> list[str]:
         """Returns the roles of all steps when a step of `role` has begun."""
-        deadline = time.monotonic() + ENDED_WITHIN
-        while role not in (steps := self._path.read_text().split()):
-            assert time.monotonic() < deadline, steps
-            await asyncio.sleep(0.02)
-        return steps
+        await until(lambda: role in self._path.read_text().split(), ENDED_WITHIN)
+        return self._path.read_text().split()
 
 
 @pytest.fixture

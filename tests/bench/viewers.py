@@ -12,8 +12,10 @@ import json
 import os
 import time
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Final
 
+import httpx
 from rich.console import Console
 from rich.table import Table
 
@@ -22,13 +24,14 @@ from archon.agent import AgentSettings
 from archon.client import Client
 from archon_services.testing.mesh import LocalMesh
 from tests.bench.usage import cpu_seconds
+from tests.fixtures.waiting import until
 
 WATCH: Final = "/archon.api.orchestrator.v1.OrchestratorService/WatchRun"
-SETTLES: Final = 2.0
-"""Seconds from the last viewer's connection to the beginning of a measurement."""
+OPTIONAL_ROOMS: Final = ("/a2a", "/mcp", "/agui")
+"""Paths of the rooms that the gateway loads later, or when they are asked for."""
 
-ROOMS_LOADED: Final = 6.0
-"""Seconds after which the gateway has loaded its optional rooms."""
+CONNECTED_WITHIN: Final = 30.0
+"""Seconds until each viewer reads."""
 
 
 class Writer:
@@ -63,6 +66,10 @@ class Viewer:
         else:
             self._request = f"GET /events/runs/{run_id} HTTP/1.1\r\n{authorization}\r\n".encode()
 
+    def reads_beyond(self, size: int) -> bool:
+        """Returns whether it has read more than so many bytes."""
+        return self.bytes > size
+
     async def read(self) -> None:
         """Reads until the stream ends, or the task is cancelled."""
         reader, writer = await asyncio.open_connection(self._host, int(self._port))
@@ -75,6 +82,20 @@ class Viewer:
                 self.bytes += len(piece)
         finally:
             writer.close()
+
+
+async def load_rooms(gateway: str) -> None:
+    """Makes the gateway load its optional rooms, so that no measurement has a part of it: a request waits for its room."""
+    async with httpx.AsyncClient(base_url=f"http://{gateway}", timeout=60.0) as http:
+        for path in OPTIONAL_ROOMS:
+            await http.get(path)
+
+
+async def reading(viewers: list[Viewer]) -> None:
+    """Waits until each viewer reads what is written now: all have the events before it."""
+    for viewer in viewers:
+        for _ in range(2):
+            await until(partial(viewer.reads_beyond, viewer.bytes), CONNECTED_WITHIN)
 
 
 async def measure(mesh: LocalMesh, viewers: int, rate: float, seconds: float, *, connect: bool) -> tuple[float, ...]:
@@ -93,7 +114,7 @@ async def measure(mesh: LocalMesh, viewers: int, rate: float, seconds: float, *,
         ]
         tasks = [asyncio.create_task(viewer.read()) for viewer in watching]
         try:
-            await asyncio.sleep(SETTLES + viewers / 500)
+            await reading(watching)
             names = ("orchestrator", "gateway")
             before, began = [cpu_seconds(pids[name]) for name in names], time.monotonic()
             read, written = sum(viewer.bytes for viewer in watching), writer.written
@@ -114,7 +135,7 @@ async def measure(mesh: LocalMesh, viewers: int, rate: float, seconds: float, *,
 
 async def report(mesh: LocalMesh, numbers: list[int], rate: float, seconds: float) -> None:
     """Prints the table."""
-    await asyncio.sleep(ROOMS_LOADED)
+    await load_rooms(mesh.state.address("gateway"))
     table = Table("viewers", "over", "orchestrator, % of a core", "gateway, %", "events/s", "KB/s of a viewer")
     for connect in (False, True):
         for number in numbers:

@@ -82,6 +82,18 @@ class Arena(ProcessMesh):
             "ARCHON_JOURNAL": self.dsn,
         }
 
+    async def at_work(self, agent: ServiceProcess) -> bool:
+        """Returns whether an agent has begun a task that it has not ended."""
+        return self._noted("begin", agent) > self.ended(agent)
+
+    def ended(self, agent: ServiceProcess) -> int:
+        """Returns the number of tasks that an agent has ended."""
+        return self._noted("end", agent)
+
+    def _noted(self, verb: str, agent: ServiceProcess) -> int:
+        lines = map(str.split, self.ledger.read_text().splitlines())
+        return sum((words[0], words[4]) == (verb, str(agent.pid)) for words in lines)
+
     @property
     def clients(self) -> list[Client]:
         """The clients of both orchestrators."""

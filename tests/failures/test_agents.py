@@ -17,13 +17,7 @@ pytestmark = pytest.mark.slow
 async def test_agent_killed(arena: Arena) -> None:
     victim = arena.by_role["thinker"][0]
     async with arena.row("agent: kill -9 at work", 1) as strike:
-
-        async def at_work() -> bool:
-            lines = map(str.split, arena.ledger.read_text().splitlines())
-            verbs = [words[0] for words in lines if words[4] == str(victim.pid)]
-            return verbs.count("begin") > verbs.count("end")
-
-        await eventually(at_work)
+        await eventually(lambda: arena.at_work(victim))
         strike.begins()
         kill(victim)
     assert strike.lost, "the agent was killed at work, and no attempt was journaled as lost"

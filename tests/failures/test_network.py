@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.failures.arena import Arena, hold
+from tests.fixtures.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -22,9 +23,14 @@ pytestmark = pytest.mark.slow
 @pytest.mark.liveness
 async def test_partition(valved_arena: Arena, ways: tuple[str, ...], name: str, order: float) -> None:
     arena = valved_arena
+    victim = arena.by_role["thinker"][0]
     async with arena.row(name, order) as strike:
+        await eventually(lambda: arena.at_work(victim))
         strike.begins()
         arena.valves[2].shut(*ways)  # the valve before a thinker
         await hold(6)
         arena.valves[2].open()
+        before = arena.ended(victim)
         strike.ends()
+    assert strike.lost, "the agent was cut off at work, and no attempt was journaled as lost"
+    assert arena.ended(victim) > before, "the agent gets tasks again after the partition"

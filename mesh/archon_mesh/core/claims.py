@@ -52,7 +52,8 @@ def may_contradict(text: str) -> bool:
 
 
 def claims(sentence: str) -> Iterator[Claim]:
-    """Yields the claims of a sentence."""
+    """Yields the attributes that a sentence says something to have, as stems; nothing if its form is not one of the
+    known ones."""
     plain = _plain(sentence)
     for pattern, predicate in _ATTRIBUTES:
         if match := pattern.match(plain):

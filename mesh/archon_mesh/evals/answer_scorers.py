@@ -15,6 +15,7 @@ from archon.answers import agree, field_of, is_number
 from archon.errors import ArchonError, OutputMismatch
 from archon.json_text import json_object
 from archon.output import OutputType
+from archon.plain_text import cut
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.evals.expectation import Expectation, Question, Score
 from archon_mesh.llm import ModelClient, ModelReply, ModelRequest, create_model
@@ -222,5 +223,4 @@ def _first_difference(expected: str, actual: str) -> str:
 
 
 def _shown(text: str) -> str:
-    line = " ".join(text.split())
-    return repr(line if len(line) <= SHOWN else line[: SHOWN - 1] + "…")
+    return repr(cut(" ".join(text.split()), SHOWN))

@@ -98,7 +98,7 @@ class Case(BaseModel):
         return self.goal if isinstance(self.goal, str) else [document.part() for document in self.goal]
 
     def goal_text(self) -> str:
-        """Returns the texts of the goal."""
+        """Returns the goal as one text: its parts, files as their URL or name, joined by empty lines."""
         if isinstance(self.goal, str):
             return self.goal
         return "\n\n".join(part.text or part.data_json or part.url or part.filename for part in self.goal)

@@ -130,7 +130,7 @@ class _Evaluation:
         self._results: list[list[Trial]] = []
 
     async def run(self, cases: Sequence[Case], repeat: int, workers: int) -> list[list[Trial]]:
-        """Returns the trials of each case."""
+        """Returns `repeat` trials of each case, in the order of the cases; skipped ones once the budget is spent."""
         unfinished = Trial(None, skipped=BUDGET_SPENT)
         self._results = [[unfinished] * repeat for _ in cases]
         self._waiting.extend((index, number, case) for number in range(repeat) for index, case in enumerate(cases))

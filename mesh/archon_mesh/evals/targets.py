@@ -40,7 +40,7 @@ class Target(Protocol):
 
 
 class FunctionTarget:
-    """A function as a target."""
+    """Evaluates a function of the case, such as an agent without a mesh."""
 
     def __init__(self, function: CaseFunction) -> None:
         self._function = function

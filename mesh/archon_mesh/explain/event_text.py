@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from archon.plain_text import counted, cut
 from archon.run_view import RunView
 from archon.types import RunBreakpoint, RunEvent
 
@@ -22,8 +23,7 @@ def event_text(view: RunView, event: RunEvent) -> str:
 
 def quoted(text: str) -> str:
     """Returns the beginning of a text on one line, in quotation marks."""
-    line = " ".join(text.split())
-    return f'"{line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"}"'
+    return f'"{cut(" ".join(text.split()), SHOWN)}"'
 
 
 def parts_text(parts: Sequence[Mapping[str, Any]]) -> str:
@@ -169,7 +169,7 @@ _SENTENCES: Final[Mapping[str, Callable[[RunView, RunEvent, Mapping[str, Any]], 
     "approval_requested": _asked,
     "input_given": _given,
     "breakpoints_set": _breakpoints,
-    "recorded": lambda view, event, data: f"{_counted(data['count'], 'call')} of models and tools recorded",
+    "recorded": lambda view, event, data: f"{counted(data['count'], 'call')} of models and tools recorded",
     "lost": lambda view, event, data: f"{data['instance_id']} was lost: {failure_text(data.get('failure'))}",
     "rejected": lambda view, event, data: f"{data['instance_id']} gave it back: {failure_text(data.get('failure'))}",
     "discarded": lambda view, event, data: f"a result came too late and was discarded ({data['reason']})",
@@ -198,7 +198,3 @@ def _by(data: Mapping[str, Any]) -> str:
 
 def _events(seqs: Sequence[int]) -> str:
     return f"event{'s' if len(seqs) > 1 else ''} {', '.join(map(str, seqs))}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

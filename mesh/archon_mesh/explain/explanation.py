@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
+
+from archon.plain_text import iso_time
 
 
 class Audience(StrEnum):
@@ -102,11 +103,6 @@ def confidence_text(confidence: Confidence) -> str:
             return "Nothing in the run states how sure the answer is."
         return f"Confidence: low, because {listed(confidence.doubts)}."
     return f"Confidence: {confidence.level} ({confidence.value:.2g} of 1: {listed(confidence.reasons)}){doubts}."
-
-
-def iso_time(seconds: float) -> str:
-    """Returns a time in seconds since the epoch in UTC, to the millisecond."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def sentence(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from archon.answers import confidence_of as stated_confidence
 from archon.answers import states_confidence
+from archon.plain_text import counted, duration
 from archon.run_view import RunView, TaskView
 from archon.types import RunEvent, TaskState
 from archon_mesh.explain.event_text import event_text, failure_text, parts_text, quoted
@@ -93,7 +94,7 @@ class _Reader:
 
     def _outcome(self) -> Fact:
         seqs = tuple(event.seq for event in self._by_kind.get("run_state", ()))
-        took = f"after {_seconds(self._recorded.seconds)}"
+        took = f"after {duration(self._recorded.seconds)}"
         match self._run.state:
             case TaskState.COMPLETED:
                 count = len(self._run.answers)
@@ -121,7 +122,7 @@ class _Reader:
         seqs = tuple(event.seq for event in self._by_kind.get("dispatched", ()))
         reused = [task.label for task in self._view.tasks.values() if task.reused]
         taken = f", reusing the answers of {_named(reused)}" if reused else ""
-        yield Fact("work", f"{_counted(len(roles), 'role')} worked on it: {_named(roles)}{taken}.", seqs)
+        yield Fact("work", f"{counted(len(roles), 'role')} worked on it: {_named(roles)}{taken}.", seqs)
 
     def _plans(self) -> Iterator[Fact]:
         plans = list(self._events("planned"))
@@ -134,7 +135,7 @@ class _Reader:
         changed = f", and changed {_times(len(again))}" if again else ""
         why = f", because {quoted(reasons[-1])}" if reasons else ""
         by = f" (edited by {_named(edits)})" if edits else ""
-        count = _counted(len(last["steps"]), "step")
+        count = counted(len(last["steps"]), "step")
         yield Fact("plan", f"A plan was made{changed}{why}; it has {count}{by}.", tuple(event.seq for event in plans))
 
     def _delegations(self) -> Iterator[Fact]:
@@ -274,12 +275,12 @@ class _Reader:
         )
         about = "about " if usage.estimated else ""
         tokens = f"{about}{usage.input_tokens + usage.output_tokens:,} tokens"
-        return Fact("cost", f"{cost}: {_counted(usage.model_calls, 'model call')}, {tokens}.")
+        return Fact("cost", f"{cost}: {counted(usage.model_calls, 'model call')}, {tokens}.")
 
     def _ratings(self) -> Iterator[Fact]:
         if self._run.ratings:
             stars = fmean(rating.stars for rating in self._run.ratings)
-            yield Fact("rating", f"{_counted(len(self._run.ratings), 'rating')} by people: {stars:.2g} of 5 stars.")
+            yield Fact("rating", f"{counted(len(self._run.ratings), 'rating')} by people: {stars:.2g} of 5 stars.")
 
     def _confidence(self) -> Confidence:
         values: list[tuple[float, str]] = []
@@ -328,14 +329,3 @@ def _person(answer: RunEvent) -> str:
 
 def _times(number: int) -> str:
     return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _seconds(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} m {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} m"

@@ -272,7 +272,7 @@ class _Process:
 
 
 def _error_of(reply: dict[str, Any]) -> ArchonError:
-    """Returns the error that the function raised."""
+    """Returns the error of the tree that the function raised, or InvalidArgument in place of another exception."""
     kind = getattr(errors, reply["type"], None)
     if isinstance(kind, type) and issubclass(kind, ArchonError):
         return kind(reply["error"], kind=reply["kind"])

@@ -44,7 +44,7 @@ class Exchange:
     _began: float = field(default_factory=monotonic)
 
     def end(self, reply: ModelReply | None = None) -> None:
-        """Notes the end of the exchange."""
+        """Notes the time that the exchange took, in seconds, and the reply with its usage, None if it has failed."""
         self.seconds, self.reply = time.monotonic() - self._began, reply
         self.usage = None if reply is None else reply.usage
 

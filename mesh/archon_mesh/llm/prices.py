@@ -124,7 +124,7 @@ def _highest(prices: list[Price]) -> Price:
 
 
 def with_cost(usage: Usage, price: Price | None) -> Usage:
-    """Returns the usage with its cost."""
+    """Returns the usage with its cost in micro-USD; unchanged if the price is unknown."""
     return usage if price is None else replace(usage, cost_micro_usd=price.cost_of(usage))
 
 

@@ -60,21 +60,13 @@ def to_archon_error(error: Exception, key: str) -> ArchonError:
     if isinstance(error, ArchonError):
         return error
     if isinstance(error, httpx2.TimeoutException):
-        return _timeout(error)
+        return DeadlineExceeded(f"the model endpoint{_address(error)} did not answer in time", kind=PROVIDER)
     if isinstance(error, (httpx2.HTTPError, httpx2.InvalidURL)):
-        return _unreachable(error)
+        words = f"the model endpoint{_address(error)} is unreachable, or closed the connection{_cause(error, key)}"
+        return Unavailable(words, kind=PROVIDER)
     if isinstance(error, (JSONDecodeError, UnicodeDecodeError)):
         return Unavailable("the model endpoint sent invalid JSON", kind=PROVIDER)
     return UnknownFailure(f"the call of the model endpoint failed with {type(error).__name__}")
-
-
-def _timeout(error: Exception) -> ArchonError:
-    return DeadlineExceeded(f"the model endpoint{_address(error)} did not answer in time", kind=PROVIDER)
-
-
-def _unreachable(error: Exception) -> ArchonError:
-    words = f"the model endpoint{_address(error)} is unreachable, or closed the connection{_cause(error)}"
-    return Unavailable(words, kind=PROVIDER)
 
 
 def _address(error: Exception) -> str:
@@ -86,13 +78,13 @@ def _address(error: Exception) -> str:
         return ""
 
 
-def _cause(error: BaseException) -> str:
+def _cause(error: BaseException, key: str) -> str:
     """Returns the first cause of an error in its own words: the name is unknown, the connection refused."""
     causes = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None and len(causes) < _MAX_CAUSES:
         causes.append(cause)
     words = next((text for each in reversed(causes) if (text := _own_words(each))), "")
-    return f": {' '.join(_LOOKS_LIKE_A_KEY.sub('[key]', words).split())[:_MAX_CHARS]}" if words else ""
+    return f": {_without_key(words, key)[:_MAX_CHARS]}" if words else ""
 
 
 def _own_words(error: BaseException) -> str:
@@ -150,12 +142,17 @@ def _kind_of_failure(error: type[ArchonError], text: str) -> str:
 
 def server_message(body: object, key: str) -> str:
     """Returns the server's message, shortened and without secrets."""
-    text = _words(body)
+    text = _without_key(_words(body), key)
+    return text if len(text) <= _MAX_CHARS else text[:_MAX_CHARS] + "..."
+
+
+def _without_key(text: str, key: str) -> str:
+    """Returns a text on one line, without the key in any form that quotations give it, and texts that look like one."""
+    key = key.strip()  # a client quotes the line break of a key that was read from a file as two characters
     if len(key) >= MIN_KEY:
         for form in forms_of(key):
             text = text.replace(form, "[key]")
-    text = " ".join(_LOOKS_LIKE_A_KEY.sub("[key]", text).split())
-    return text if len(text) <= _MAX_CHARS else text[:_MAX_CHARS] + "..."
+    return " ".join(_LOOKS_LIKE_A_KEY.sub("[key]", text).split())
 
 
 def _words(body: object, depth: int = 3) -> str:

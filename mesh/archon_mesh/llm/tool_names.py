@@ -12,7 +12,6 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Final
 
-from archon_mesh.core.messages import ToolCall
 from archon_mesh.llm.base import ModelRequest
 
 MAX_NAME: Final = 64
@@ -65,16 +64,15 @@ class ToolNames:
         if not self._accepted:
             return request
         messages = [
-            replace(message, tool_calls=tuple(self._renamed(call) for call in message.tool_calls))
+            replace(
+                message, tool_calls=tuple(replace(call, name=self.accepted(call.name)) for call in message.tool_calls)
+            )
             if message.tool_calls
             else message
             for message in request.messages
         ]
         tools = [replace(tool, name=self.accepted(tool.name)) for tool in request.tools]
         return replace(request, messages=messages, tools=tools)
-
-    def _renamed(self, call: ToolCall) -> ToolCall:
-        return replace(call, name=self.accepted(call.name))
 
 
 def _with_hash(name: str, candidate: str, taken: set[str]) -> str:

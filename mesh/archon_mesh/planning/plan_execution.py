@@ -315,7 +315,7 @@ class PlanExecution:
     async def _work(self, run: RunState, task: RunTask) -> inp.ResultIn:
         assert run.plan is not None
         if task.step_id:
-            return await self._execute_step(run, task)
+            return await self._execute_step(task)
         if task.align:
             return await self._check_alignment(run, task)
         if task.task_id == run.plan.synthesis:
@@ -327,7 +327,7 @@ class PlanExecution:
 
     # Subtasks --------------------------------------------------------------------------------------------------------
 
-    async def _execute_step(self, run: RunState, task: RunTask) -> inp.ResultIn:
+    async def _execute_step(self, task: RunTask) -> inp.ResultIn:
         progress, id_ = self._current(), task.step_id
         subtask = progress.subtask(id_)
         if (given := progress.take_given(id_)) is not None:

@@ -57,7 +57,7 @@ class PlanProgress:
         return self._given.pop(id_, None)
 
     def subtask(self, id_: str) -> SubTask:
-        """Returns a subtask of the plan."""
+        """Returns the subtask of an id that the plan has."""
         subtask = self.task.get_subtask(id_)
         assert subtask is not None
         return subtask

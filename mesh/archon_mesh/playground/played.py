@@ -64,7 +64,7 @@ class Played:
 
     @cached_property
     def answered(self) -> Sequence[Trial]:
-        """The trials with an answer."""
+        """The trials that did not fail."""
         return [trial for trial in self.trials if trial.reply is not None]
 
     @cached_property

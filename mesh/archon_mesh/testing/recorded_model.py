@@ -107,7 +107,7 @@ class RecordedModel:
 
     @property
     def model(self) -> str:
-        """The name of the recorded model."""
+        """The name of the model that the first recorded call went to."""
         return self._calls[0].record.target
 
     @property

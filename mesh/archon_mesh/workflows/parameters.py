@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from archon.answers import is_number
 from archon.errors import FieldViolation, InvalidArgument
 from archon.json_text import json_or
 from archon_mesh.workflows.schema import ParameterPart
@@ -21,14 +22,10 @@ _NOUNS: Final = {
 }
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
 _IS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "string": lambda value: isinstance(value, str),
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "number": _is_number,
+    "number": is_number,
     "boolean": lambda value: isinstance(value, bool),
     "list": lambda value: isinstance(value, list),
     "object": lambda value: isinstance(value, dict),

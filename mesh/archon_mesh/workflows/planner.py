@@ -43,7 +43,7 @@ class WorkflowPlanner:
         return await self.plan(goal, uuid4().hex, initial_context)
 
     async def plan(self, goal: str, task_id: str, initial_context: Mapping[str, Any] | None = None) -> Task:
-        """As `create_plan`, with an id."""
+        """Returns the plan with `task_id` and, in its context, the workflow and its arguments."""
         made_by = {CONTEXT_KEY: self.workflow.reference, ARGUMENTS_KEY: self.arguments}
         context = {**(initial_context or {}), **made_by}
         return Task(task_id, goal, goal, await self._subtasks({}), context)

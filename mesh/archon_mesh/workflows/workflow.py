@@ -43,7 +43,7 @@ class Workflow:
         calls: Mapping[str, Workflow] | None = None,
         source: Path | None = None,
     ) -> Workflow:
-        """Returns the workflow of a file."""
+        """Makes the workflow of a checked file. `calls` are the workflows that its steps call, by name."""
         return cls(
             file.name, file.version, file.description, file.parameters, file.steps, content, dict(calls or {}), source
         )

@@ -12,6 +12,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2, orchestrator_se
 from archon.channel import Option, connect
 from archon.errors import DataLoss
 from archon.history import AuditEntry, AuditLink, RecordedStep, RunHistory
+from archon.pages import LARGEST, listed, pages
 from archon.security.certificates import CertificateFolder
 from archon.security.credentials import Credentials
 from archon.wire import set_seconds, to_seconds
@@ -19,7 +20,6 @@ from archon.wire import set_seconds, to_seconds
 __all__ = ["AuditClient"]
 
 CALL_TIMEOUT: Final = 10.0
-PAGE: Final = 1_000
 
 
 class AuditClient:
@@ -60,20 +60,15 @@ class AuditClient:
     async def history_pages(self, run_id: str) -> AsyncIterator[RunHistory]:
         """Yields the steps of a run in order, some at a time, each time with its last event and whether it has ended by
         then. Raises as `history` does."""
-        token = ""
-        while True:
-            request = orchestrator_service_pb2.ListRunStepsRequest(run_id=run_id, page_token=token)
-            page = await self._runs.ListRunSteps(request, timeout=CALL_TIMEOUT)
-            if token and not page.steps:
+        request = orchestrator_service_pb2.ListRunStepsRequest(run_id=run_id)
+        async for page in pages(self._runs.ListRunSteps, request, timeout=CALL_TIMEOUT):
+            if request.page_token and not page.steps:
                 raise DataLoss(f"run {run_id}: a page of its steps is empty", metadata={"run_id": run_id})
             steps = tuple(
                 RecordedStep(step.base, step.last_seq, step.data, step.inputs, step.link, step.seal)
                 for step in page.steps
             )
             yield RunHistory(run_id, page.last_seq, page.ended, steps)
-            token = page.next_page_token
-            if not token:
-                return
 
     async def entries(
         self,
@@ -87,31 +82,19 @@ class AuditClient:
     ) -> list[AuditEntry]:
         """Returns entries of the caller's tenant, newest first, at most `limit`: from `start` until before `end` (wall
         seconds; 0: no limit), and of an identity, an action and a run."""
-        entries: list[AuditEntry] = []
         request = pb.ListEntriesRequest(identity=identity, action=action, run_id=run_id)
         if start:
             set_seconds(request.start_time, start)
         if end:
             set_seconds(request.end_time, end)
-        while len(entries) < limit:
-            request.page_size = min(PAGE, limit - len(entries))
-            page = await self._audit.ListEntries(request, timeout=CALL_TIMEOUT)
-            entries += map(_entry, page.entries)
-            request.page_token = page.next_page_token
-            if not page.next_page_token:
-                break
-        return entries
+        return await listed(self._audit.ListEntries, request, "entries", _entry, timeout=CALL_TIMEOUT, limit=limit)
 
     async def links(self) -> AsyncIterator[AuditLink]:
         """Yields the links of all chains, in the order of chain and number."""
-        request = pb.ListLinksRequest(page_size=PAGE)
-        while True:
-            page = await self._audit.ListLinks(request, timeout=CALL_TIMEOUT)
+        request = pb.ListLinksRequest(page_size=LARGEST)
+        async for page in pages(self._audit.ListLinks, request, timeout=CALL_TIMEOUT):
             for link in page.links:
                 yield AuditLink(link.chain, link.number, link.digest, link.link, link.seal, link.data)
-            request.page_token = page.next_page_token
-            if not page.next_page_token:
-                return
 
 
 def _entry(entry: pb.Entry) -> AuditEntry:

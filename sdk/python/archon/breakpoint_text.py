@@ -21,5 +21,5 @@ def read_breakpoint(text: str) -> tuple[str, str]:
 
 
 def write_breakpoint(point: str, name: str) -> str:
-    """Returns the text of a breakpoint."""
+    """Returns a breakpoint as `read_breakpoint` reads it: POINT or POINT:NAME."""
     return f"{point}:{name}" if name else point

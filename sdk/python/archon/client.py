@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack, cast, overload
 
-from archon.api.common.v1 import question_pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc, run_pb2
 from archon.channel import Option, connect
@@ -18,23 +17,22 @@ from archon.errors import (
     Aborted,
     ArchonError,
     DeadlineExceeded,
-    FailedPrecondition,
-    InvalidArgument,
     LearningOff,
-    ResourceExhausted,
     TokenExpired,
     Unavailable,
 )
 from archon.hooks import Hooks
 from archon.interceptors import translated
 from archon.output import OutputType
+from archon.pages import listed
+from archon.run_answers import answer_text, answer_value
+from archon.run_control import CALL_TIMEOUT, RunControl
 from archon.schedules import Schedules
 from archon.security.certificates import CertificateFolder
 from archon.security.credentials import Credentials
 from archon.status import from_failure
 from archon.strategy_choice import StrategyChoice
-from archon.submission import Goal, RunOptions, content, fork_request, submit_request
-from archon.types.breakpoint import to_breakpoint
+from archon.submission import Goal, RunOptions, fork_request, submit_request
 from archon.types.budget import Budget
 from archon.types.forked_task import ForkedTask, ForkPreview
 from archon.types.instance_metrics import InstanceMetrics
@@ -42,10 +40,7 @@ from archon.types.learned_version import LearnedVersion
 from archon.types.plan import Plan
 from archon.types.quota_use import QuotaUse
 from archon.types.run import Run
-from archon.types.run_answer import RunAnswer
 from archon.types.run_event import RunEvent
-from archon.types.run_question import RunQuestion
-from archon.types.run_record import RunRecord
 from archon.types.task_state import TaskState
 from archon.wire import set_seconds
 
@@ -54,54 +49,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Client", "RunHandle", "RunOptions", "answer_text", "answer_value"]
 
-CALL_TIMEOUT: Final = 10.0
 PLAN_TIMEOUT: Final = 60.0
-EDIT_TIMEOUT: Final = 15.0
 CANCEL_TIMEOUT: Final = 2.0
 WATCH_PATIENCE: Final = 60.0
 
 Out = TypeVar("Out")
-
-
-def answer_text(run: Run) -> str:
-    """The text of the final answers; if there are several, each below the name of its role. Raises ResourceExhausted
-    (MESSAGE_TOO_LARGE) if they are missing because the run was too large for the response."""
-    if run.truncated and not run.answers:
-        raise ResourceExhausted(
-            f"the answers of run {run.run_id} are too large for one response: watch it to get each by itself",
-            reason="MESSAGE_TOO_LARGE",
-            metadata={"run_id": run.run_id},
-        )
-    texts = [(_author(answer), answer.text) for answer in run.answers]
-    if len(texts) == 1:
-        return texts[0][1]
-    return "\n\n".join(f"{role}:\n{text}" for role, text in texts)
-
-
-@overload
-def answer_value(run: Run, output: type[Out]) -> Out: ...
-
-
-@overload
-def answer_value(run: Run, output: object = None) -> Any: ...
-
-
-def answer_value(run: Run, output: object = None) -> Any:
-    """The final answer as the JSON value that it is, or as an object of the type `output`: a pydantic model, another
-    type that pydantic knows, or a JSON Schema that the answer matches.
-
-    Raises OutputMismatch if the answer is not JSON, or not of that type, FailedPrecondition if there is not exactly one
-    answer, and the errors of `answer_text`.
-    """
-    text = answer_text(run)
-    if len(run.answers) != 1:
-        raise FailedPrecondition(f"run {run.run_id} has {len(run.answers)} answers, not one: read `run.answers`")
-    expected = OutputType.of(output)
-    return (OutputType({}) if expected is None else expected).parse(text)
-
-
-def _author(answer: RunAnswer) -> str:
-    return f"{answer.role} ({answer.step_id})" if answer.step_id else answer.role
 
 
 class RunHandle:
@@ -149,7 +101,7 @@ class RunHandle:
         return await self._client.cancel(self.run_id, reason)
 
 
-class Client:
+class Client(RunControl):
     """A connection to an orchestrator at `host:port`, which is made at the first call. Close it, or use it as an async
     context manager. Calls raise the class of ArchonError that the server raised, or Unavailable or DeadlineExceeded if
     it is unreachable. They present `credentials`, by default the token of this process or of the mesh on this
@@ -341,91 +293,6 @@ class Client:
         """Many runs on one stream; use it as an async context manager."""
         return ConverseStream(self._stub)
 
-    async def get(self, run_id: str) -> Run:
-        """The current state of a run. Raises UnknownRun."""
-        return Run((await self._stub.GetRun(pb.GetRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run)
-
-    async def list_runs(
-        self,
-        *,
-        limit: int = 100,
-        session_id: str = "",
-        states: Collection[TaskState] = (),
-        text: str = "",
-        since: float = 0.0,
-        until: float = 0.0,
-    ) -> list[Run]:
-        """The newest runs first, at most `limit`, without tasks and answers. `states` are those to list, by default
-        all. With `text` only runs that have it in their id, session, goal, roles or metadata, without regard to case;
-        with `since` and `until` (seconds since the epoch) only runs that were submitted from then on, or before then.
-        Raises InvalidArgument if the text is longer than 200 characters."""
-        runs: list[Run] = []
-        request = pb.ListRunsRequest(
-            session_id=session_id, states=[TaskState(each).proto for each in states], text=text
-        )
-        if since:
-            set_seconds(request.created_since, since)
-        if until:
-            set_seconds(request.created_before, until)
-        token = ""
-        while len(runs) < limit:
-            request.page_size, request.page_token = min(1000, limit - len(runs)), token
-            page = await self._stub.ListRuns(request, timeout=CALL_TIMEOUT)
-            runs += map(Run, page.runs)
-            token = page.next_page_token
-            if not token:
-                break
-        return runs
-
-    async def records(self, run_id: str, *, role: str = "") -> AsyncIterator[RunRecord]:
-        """The recorded model and tool calls of a run, in order. Raises UnknownRun."""
-        token = ""
-        while True:
-            request = pb.ListRunRecordsRequest(run_id=run_id, role=role, page_token=token)
-            page = await self._stub.ListRunRecords(request, timeout=CALL_TIMEOUT)
-            for record in page.records:
-                yield RunRecord(record)
-            token = page.next_page_token
-            if not token:
-                return
-
-    async def cancel(self, run_id: str, reason: str = "") -> Run:
-        """Requests that a run be cancelled; it has ended once its state is final. Raises UnknownRun."""
-        request = pb.CancelRunRequest(run_id=run_id, reason=reason)
-        return Run((await self._stub.CancelRun(request, timeout=CALL_TIMEOUT)).run)
-
-    async def list_questions(self, *, limit: int = 1000) -> list[RunQuestion]:
-        """The open questions of all runs to people, at least `limit` of them if there are so many, the newest run's
-        first."""
-        questions: list[RunQuestion] = []
-        token = ""
-        while len(questions) < limit:
-            request = pb.ListQuestionsRequest(page_size=min(1000, limit - len(questions)), page_token=token)
-            page = await self._stub.ListQuestions(request, timeout=CALL_TIMEOUT)
-            questions += map(RunQuestion, page.questions)
-            token = page.next_page_token
-            if not token:
-                break
-        return questions
-
-    async def respond(
-        self, run_id: str, input_id: str, answer: Goal = "", *, decision: str = "", request_id: str = ""
-    ) -> Run:
-        """Answers a question of a run (`run.questions`, the events `input_requested` and `approval_requested`).
-        Repeating the same answer is no error.
-
-        An approval takes a `decision`: `approve` or `reject`, with `answer` as its reason, or `modify`, with the
-        replacement: the arguments of a tool or a plan as one JSON object, or an answer.
-
-        Raises UnknownRun, FailedPrecondition (there is no such question), PermissionDenied (the question has other
-        approvers), InvalidArgument (the answer does not match its schema, or is no decision), RequestIdReused,
-        MessageTooLarge."""
-        parts = content(answer, "the answer") if answer or not decision else []
-        request = pb.RespondRequest(
-            run_id=run_id, input_id=input_id, parts=parts, request_id=request_id, decision=_decision(decision)
-        )
-        return Run((await self._stub.Respond(request, timeout=CALL_TIMEOUT)).run)
-
     async def choose_strategy(self, query: Goal, *, roles: Sequence[str] = (), planner: str = "") -> StrategyChoice:
         """Asks the mesh how it would answer a query, by rules of text: one role answers a query of one step; one of
         several steps is planned. `roles` are those that may take part, by default all with an instance.
@@ -493,70 +360,18 @@ class Client:
         )
         return Plan.from_proto((await self._stub.PlanRun(pb.PlanRunRequest(submit=request), timeout=timeout)).plan)
 
-    async def edit_plan(self, run_id: str, plan: Plan | str, *, expected_seq: int = 0) -> Run:
-        """Replaces the steps of a run's plan that have not begun by the steps of `plan`, which is `run.plan` with other
-        steps, or a text in the JSON that planners reply. `expected_seq` is `run.plan.change_seq` of the plan that was
-        edited, by default `plan.change_seq`; a text needs it.
-
-        Raises UnknownRun, InvalidArgument if the text is no plan or the plan has faults (`field_violations`), Aborted
-        if the plan has changed since, FailedPrecondition if the run has ended or has no plan, or the edit changes
-        begun steps.
-        """
-        plan_json = plan if isinstance(plan, str) else plan.to_json()
-        if not isinstance(plan, str):
-            expected_seq = expected_seq or plan.change_seq
-        request = pb.EditPlanRequest(run_id=run_id, expected_seq=expected_seq, plan_json=plan_json)
-        return Run((await self._stub.EditPlan(request, timeout=EDIT_TIMEOUT)).run)
-
-    async def pause(self, run_id: str) -> Run:
-        """Pauses a run: no further tasks are dispatched until `resume`, tasks in progress continue, and the run's clock
-        stops. Raises UnknownRun, FailedPrecondition if the run has ended."""
-        return Run((await self._stub.PauseRun(pb.PauseRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run)
-
-    async def resume(self, run_id: str) -> Run:
-        """Resumes a paused run. Raises as `pause` does."""
-        return Run((await self._stub.ResumeRun(pb.ResumeRunRequest(run_id=run_id), timeout=CALL_TIMEOUT)).run)
-
-    async def set_breakpoints(self, run_id: str, breakpoints: Sequence[str]) -> Run:
-        """Sets the breakpoints of a run, in place of all that it has: `tool:NAME`, `model`, `model:ROLE`, `task:ROLE`,
-        `step:NAME`; names are patterns. An empty sequence removes them. Raises UnknownRun, InvalidArgument,
-        FailedPrecondition if the run has ended, PermissionDenied if the caller may not pause it."""
-        request = pb.SetBreakpointsRequest(run_id=run_id, breakpoints=map(to_breakpoint, breakpoints))
-        return Run((await self._stub.SetBreakpoints(request, timeout=CALL_TIMEOUT)).run)
-
-    async def rate(self, run_id: str, stars: int, comment: str = "") -> None:
-        """Rates a run that has ended, from 1 (bad) to 5 (good) stars, in place of the caller's earlier rating. The
-        rating counts in the records of the instances that completed tasks of the run.
-
-        Raises UnknownRun, FailedPrecondition if the run has not ended, InvalidArgument, and ResourceExhausted if the
-        run has too many ratings."""
-        request = pb.RateRunRequest(run_id=run_id, stars=max(-1, min(stars, 99)), comment=comment)
-        await self._stub.RateRun(request, timeout=CALL_TIMEOUT)
-
-    async def mark(self, run_id: str, reason: str = "") -> None:
-        """Marks a run as of interest, in place of the caller's earlier mark: rules of retention can keep the details of
-        marked runs. Raises UnknownRun, InvalidArgument, and ResourceExhausted if the run has too many marks."""
-        await self._stub.MarkRun(pb.MarkRunRequest(run_id=run_id, reason=reason), timeout=CALL_TIMEOUT)
-
-    async def unmark(self, run_id: str) -> None:
-        """Removes all marks of a run. Raises UnknownRun."""
-        await self._stub.MarkRun(pb.MarkRunRequest(run_id=run_id, remove=True), timeout=CALL_TIMEOUT)
-
     async def learned_versions(self, *, limit: int = 100) -> list[LearnedVersion]:
         """The versions of the tenant's learned weights, newest first, at most `limit`. Raises LearningOff if the
         orchestrator does not learn."""
-        versions: list[LearnedVersion] = []
-        token = ""
-        while len(versions) < limit:
-            request = pb.ListLearnedVersionsRequest(page_size=min(1000, limit - len(versions)), page_token=token)
-            page = await self._stub.ListLearnedVersions(request, timeout=CALL_TIMEOUT)
+
+        async def call(request: pb.ListLearnedVersionsRequest, timeout: float) -> pb.ListLearnedVersionsResponse:
+            page: pb.ListLearnedVersionsResponse = await self._stub.ListLearnedVersions(request, timeout=timeout)
             if not page.learning:
                 raise LearningOff("this orchestrator does not learn: ARCHON_LEARNING is off")
-            versions += map(LearnedVersion, page.versions)
-            token = page.next_page_token
-            if not token:
-                break
-        return versions
+            return page
+
+        request = pb.ListLearnedVersionsRequest()
+        return await listed(call, request, "versions", LearnedVersion, timeout=CALL_TIMEOUT, limit=limit)
 
     async def decide_learned(self, version: int, *, approve: bool, comment: str = "") -> LearnedVersion:
         """Approves or rejects the proposed version of the learned weights. Returns the version that this stores.
@@ -574,31 +389,14 @@ class Client:
     async def instance_metrics(self, role: str = "", *, limit: int = 1000) -> list[InstanceMetrics]:
         """The records of roles, each followed by the records of its instances, at least `limit` of them if there are so
         many; of one role if it is named."""
-        metrics: list[InstanceMetrics] = []
-        token = ""
-        while len(metrics) < limit:
-            size = min(1000, limit - len(metrics))
-            request = pb.ListInstanceMetricsRequest(role=role, page_size=size, page_token=token)
-            page = await self._stub.ListInstanceMetrics(request, timeout=CALL_TIMEOUT)
-            metrics += map(InstanceMetrics, page.metrics)
-            token = page.next_page_token
-            if not token:
-                break
-        return metrics
+        call, request = self._stub.ListInstanceMetrics, pb.ListInstanceMetricsRequest(role=role)
+        return await listed(call, request, "metrics", InstanceMetrics, timeout=CALL_TIMEOUT, limit=limit)
 
     async def quotas(self, *, limit: int = 1000) -> list[QuotaUse]:
         """The use of the quotas of the caller's tenant, then of its identity, or of all identities of the tenant if the
         caller is an auditor or an admin; empty if the mesh has no quotas."""
-        uses: list[QuotaUse] = []
-        token = ""
-        while len(uses) < limit:
-            request = pb.GetQuotasRequest(page_size=min(1000, limit - len(uses)), page_token=token)
-            page = await self._stub.GetQuotas(request, timeout=CALL_TIMEOUT)
-            uses += map(QuotaUse, page.uses)
-            token = page.next_page_token
-            if not token:
-                break
-        return uses
+        call, request = self._stub.GetQuotas, pb.GetQuotasRequest()
+        return await listed(call, request, "uses", QuotaUse, timeout=CALL_TIMEOUT, limit=limit)
 
 
 async def _ended(submit: Coroutine[Any, Any, RunHandle]) -> Run:
@@ -623,9 +421,3 @@ async def _cancel_run(submitting: asyncio.Task[RunHandle]) -> None:
         await (await submitting).cancel("its caller was cancelled")
     except ArchonError:
         return
-
-
-def _decision(name: str) -> question_pb2.Decision.ValueType:
-    if name and f"DECISION_{name.upper()}" not in question_pb2.Decision.keys()[1:]:
-        raise InvalidArgument(f"unknown decision {name!r}; use approve, reject or modify")
-    return question_pb2.Decision.Value(f"DECISION_{name.upper() or 'UNSPECIFIED'}")

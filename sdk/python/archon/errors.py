@@ -2,6 +2,7 @@
 
 ArchonError
   + OperationCancelled            CANCELLED
+  |   + NotNeeded
   + UnknownFailure                UNKNOWN
   + InvalidArgument               INVALID_ARGUMENT      (ValueError)
   |   + MalformedMessage
@@ -12,21 +13,24 @@ ArchonError
   + DeadlineExceeded              DEADLINE_EXCEEDED     (TimeoutError)
   |   + QuestionTimedOut
   |   + DelegationTimeout
+  |   + StepTimeout
   + NotFound                      NOT_FOUND             (LookupError)
   |   + UnknownRun
   |   + UnknownRole
   |   + UnknownCapability
   |   + LeaseExpired
-  |   + UnknownLearnedVersion
   |   + LinkRefused
   |   + UnknownInterrupt
+  |   + UnknownLearnedVersion
   |   + UnknownSchedule
   |   + UnknownHook
+  |   + NoReceiver
   + AlreadyExists                 ALREADY_EXISTS
   |   + RequestIdReused
   |   + DeliveryIdReused
   + PermissionDenied              PERMISSION_DENIED     (PermissionError)
   |   + CrossSiteRequest
+  |   + MessageNotAllowed
   + ResourceExhausted             RESOURCE_EXHAUSTED
   |   + BudgetExhausted
   |   + IterationLimit
@@ -44,6 +48,7 @@ ArchonError
   |   + LearningOff
   |   + PlanFailed
   |   + ResultRefused
+  |   + Undecided
   |   + OutputMismatch
   |   + ApprovalRejected
   |   + BreakpointNotHeld
@@ -638,7 +643,7 @@ class TokenInvalid(Unauthenticated):
 
 
 class TokenExpired(Unauthenticated):
-    """The token has expired."""
+    """The end of validity of the token has passed."""
 
     default_reason = "TOKEN_EXPIRED"
 

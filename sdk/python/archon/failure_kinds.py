@@ -51,7 +51,7 @@ class FailureKind:
 
     @property
     def failure_class(self) -> FailureClass:
-        """The class of the kind."""
+        """The class of failures, the part of the name before its dot."""
         return FailureClass[self.name.partition(".")[0].upper()]
 
 

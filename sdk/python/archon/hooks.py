@@ -13,6 +13,7 @@ from typing import Any, Final
 from archon.api.orchestrator.v1 import hook_service_pb2 as pb
 from archon.api.orchestrator.v1 import hook_service_pb2_grpc
 from archon.errors import InvalidArgument
+from archon.pages import listed, pages
 from archon.submission import Goal, RunOptions, submit_request
 from archon.types.hook import Hook, HookDelivery
 from archon.wire import set_seconds
@@ -85,15 +86,8 @@ class Hooks:
 
     async def list(self) -> list[Hook]:
         """Returns the hooks of the tenant by name, without goals."""
-        hooks: list[Hook] = []
-        token = ""
-        while True:
-            request = pb.ListHooksRequest(page_size=PAGE, page_token=token)
-            page = await self._stub.ListHooks(request, timeout=CALL_TIMEOUT)
-            hooks += map(Hook, page.hooks)
-            token = page.next_page_token
-            if not token:
-                return hooks
+        request = pb.ListHooksRequest(page_size=PAGE)
+        return await listed(self._stub.ListHooks, request, "hooks", Hook, timeout=CALL_TIMEOUT)
 
     async def rotate(self, name: str, *, secret: str = "", overlap: float | None = None) -> tuple[Hook, str]:
         """Gives a hook another secret, and returns both. The secret before is valid for `overlap` seconds, by default a
@@ -119,15 +113,10 @@ class Hooks:
 
     async def deliveries(self, name: str) -> AsyncGenerator[HookDelivery, None]:
         """Yields the verified deliveries of a hook, the newest first. Raises UnknownHook."""
-        token = ""
-        while True:
-            request = pb.ListDeliveriesRequest(name=name, page_size=PAGE, page_token=token)
-            page = await self._stub.ListDeliveries(request, timeout=CALL_TIMEOUT)
+        request = pb.ListDeliveriesRequest(name=name, page_size=PAGE)
+        async for page in pages(self._stub.ListDeliveries, request, timeout=CALL_TIMEOUT):
             for delivery in page.deliveries:
                 yield HookDelivery(delivery)
-            token = page.next_page_token
-            if not token:
-                return
 
     async def sign(self, name: str, body: bytes, *, event: str = "") -> tuple[str, dict[str, str]]:
         """Signs a test delivery as its sender would. Returns the path and the headers of a POST with this body, which
@@ -138,7 +127,7 @@ class Hooks:
 
 
 def schemes() -> builtins.list[str]:
-    """Returns the names of the schemes."""
+    """Returns the names of the signature schemes in lower case, as `Hooks.create` takes them."""
     return [value.removeprefix("HOOK_SCHEME_").lower() for value in pb.HookScheme.keys()[1:]]
 
 

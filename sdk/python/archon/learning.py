@@ -64,7 +64,7 @@ class LearnedChoices:
     roles: Mapping[str, RoleChoice] = field(default_factory=dict)
 
     def of(self, role: str) -> RoleChoice:
-        """Returns the choices for a role."""
+        """Returns the choices for a role; NO_CHOICE if nothing was learned for it."""
         return self.roles.get(role, NO_CHOICE)
 
 

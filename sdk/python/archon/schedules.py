@@ -13,6 +13,7 @@ from typing import Any, Final, TypedDict, Unpack
 from archon.api.orchestrator.v1 import schedule_service_pb2 as pb
 from archon.api.orchestrator.v1 import schedule_service_pb2_grpc
 from archon.errors import InvalidArgument
+from archon.pages import listed, pages
 from archon.submission import Goal, RunOptions, content, submit_request
 from archon.types.schedule import Schedule, ScheduleFire
 from archon.wire import set_seconds
@@ -89,15 +90,8 @@ class Schedules:
 
     async def list(self) -> list[Schedule]:
         """Returns the schedules of the tenant by name, without goals and open fires."""
-        schedules: list[Schedule] = []
-        token = ""
-        while True:
-            request = pb.ListSchedulesRequest(page_size=PAGE, page_token=token)
-            page = await self._stub.ListSchedules(request, timeout=CALL_TIMEOUT)
-            schedules += map(Schedule, page.schedules)
-            token = page.next_page_token
-            if not token:
-                return schedules
+        request = pb.ListSchedulesRequest(page_size=PAGE)
+        return await listed(self._stub.ListSchedules, request, "schedules", Schedule, timeout=CALL_TIMEOUT)
 
     async def update(
         self,
@@ -167,15 +161,10 @@ class Schedules:
 
     async def fires(self, name: str) -> AsyncGenerator[ScheduleFire, None]:
         """Yields the fires of a schedule, the newest first. Raises UnknownSchedule."""
-        token = ""
-        while True:
-            request = pb.ListFiresRequest(name=name, page_size=PAGE, page_token=token)
-            page = await self._stub.ListFires(request, timeout=CALL_TIMEOUT)
+        request = pb.ListFiresRequest(name=name, page_size=PAGE)
+        async for page in pages(self._stub.ListFires, request, timeout=CALL_TIMEOUT):
             for fire in page.fires:
                 yield ScheduleFire(fire)
-            token = page.next_page_token
-            if not token:
-                return
 
 
 def _schedule(name: str, goal: Goal, run: RunOptions | None, options: ScheduleOptions) -> pb.Schedule:

@@ -22,7 +22,7 @@ from archon_services.cli.render.rerun import fork_note, rerun_note
 from archon_services.cli.render.run_screen import Screen
 from archon_services.cli.run_ids import SHORT
 from archon_services.cli.target.memory_versions import memory_versions
-from archon_services.cli.target.mesh import Target, connecting
+from archon_services.cli.target.mesh import Target, orchestrator_client
 from archon_services.cli.target.run import find_run_id
 from archon_services.cli.waits import explained
 
@@ -77,19 +77,17 @@ class RunOutcome:
 
 async def submit_and_follow(target: Target, request: RunRequest, screen: Screen, signals: Signals) -> RunOutcome:
     """Submits a run and returns when it has ended. Raises Interrupted if the user detached from it before."""
-    with connecting("orchestrator", target.orchestrator):
-        async with Client(target.orchestrator) as client, client.converse() as stream:
-            run_id, streamed = await signals.guard(_submit(client, stream, request))
-            work = _follow_stream(client, stream, run_id, screen) if streamed else follow(client, run_id, screen)
-            run, cancelled = await _followed(client, run_id, work, screen, signals)
+    async with orchestrator_client(target.orchestrator) as client, client.converse() as stream:
+        run_id, streamed = await signals.guard(_submit(client, stream, request))
+        work = _follow_stream(client, stream, run_id, screen) if streamed else follow(client, run_id, screen)
+        run, cancelled = await _followed(client, run_id, work, screen, signals)
     return await _outcome(target, run, cancelled=cancelled)
 
 
 async def submit_only(target: Target, request: RunRequest) -> str:
     """Submits a run, and returns its id once it is durable."""
-    with connecting("orchestrator", target.orchestrator):
-        async with Client(target.orchestrator) as client:
-            return (await client.submit(request.goal, **request.options())).run_id
+    async with orchestrator_client(target.orchestrator) as client:
+        return (await client.submit(request.goal, **request.options())).run_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +129,13 @@ async def fork_and_follow(
 
     `name` is the run's id, a prefix of it, or `last`. Raises CliError if the run has not ended, unless it may be forked
     `at_any_time`; Interrupted if the user detached from the new run before its end."""
-    with connecting("orchestrator", target.orchestrator):
-        async with Client(target.orchestrator) as client:
-            source, fork = await signals.guard(_fork(client, name, request, at_any_time=at_any_time))
-            if not quiet:
-                is_plain = not (request.after_seq or request.has_changes)
-                note = rerun_note(source, fork) if is_plain else fork_note(source, fork, request.after_seq)
-                screen.note(note)
-            run, cancelled = await _followed(client, fork.run_id, follow(client, fork.run_id, screen), screen, signals)
+    async with orchestrator_client(target.orchestrator) as client:
+        source, fork = await signals.guard(_fork(client, name, request, at_any_time=at_any_time))
+        if not quiet:
+            is_plain = not (request.after_seq or request.has_changes)
+            note = rerun_note(source, fork) if is_plain else fork_note(source, fork, request.after_seq)
+            screen.note(note)
+        run, cancelled = await _followed(client, fork.run_id, follow(client, fork.run_id, screen), screen, signals)
     return await _outcome(target, run, cancelled=cancelled)
 
 
@@ -147,10 +144,9 @@ async def preview_fork(
 ) -> tuple[str, ForkPreview]:
     """Returns the id of the run, and the tasks that a fork of it would begin with. Raises CliError as `fork_and_follow`
     does."""
-    with connecting("orchestrator", target.orchestrator):
-        async with Client(target.orchestrator) as client:
-            source = await _source(client, name, at_any_time=at_any_time)
-            return source.run_id, await client.plan_fork(source.run_id, **request.options())
+    async with orchestrator_client(target.orchestrator) as client:
+        source = await _source(client, name, at_any_time=at_any_time)
+        return source.run_id, await client.plan_fork(source.run_id, **request.options())
 
 
 async def _fork(

@@ -8,10 +8,11 @@ from typing_extensions import override
 
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as pb
 from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
-from archon.client import CALL_TIMEOUT, Client
+from archon.client import Client
 from archon.context import current
 from archon.memory.working import WorkingMemoryClient
 from archon.registry import RegistryClient
+from archon.run_control import CALL_TIMEOUT
 from archon.security.authenticator import own_key_file
 from archon.security.certificates import own_folder
 from archon.types.run import Run

@@ -83,13 +83,7 @@ async def orchestrator_app(
         runs.on_audit = linker.wake
         limits = OwnershipLimits.of_lease(settings.lease)
         ownership = Ownership(journal, runs, new_owner=_new_owner, monotonic=clock.monotonic, limits=limits)
-        pool = SessionPool(
-            orchestrator_id=runs.owner,
-            inbox=runs,
-            limits=Limits.of_silence(settings.silence_limit),
-            may_send=ownership.may_send,
-        )
-        stack.push_async_callback(pool.close)
+        pool = _make_pool(settings, runs, ownership, stack)
         roles = RegistryWatch(settings.registry, pool.update, pool.alive)
         stack.push_async_callback(roles.close)
         learner = _start_learner(settings, journal, runs, clock, stack)
@@ -97,11 +91,7 @@ async def orchestrator_app(
         roles.start()
         publisher = _start_outbox(settings, journal, runs, stack) if settings.memory else None
         recall = _start_recall(settings, journal, stack) if settings.memory else None
-        if (recorder := metrics.recorder()) is not None:
-            observed = gauges.observe(
-                recorder, runs=runs, pool=pool, watch=roles, ownership=ownership, outbox=publisher, clock=clock
-            )
-            stack.enter_context(observed)
+        _observe(runs, pool, roles, ownership, publisher, clock, stack)
         _start_retention(settings, journal, clock, retention_rules, stack)
         forwarder = WatchForwarder(journal, runs, ownership)
         stack.push_async_callback(forwarder.close)
@@ -115,21 +105,28 @@ async def orchestrator_app(
         services = [orchestrator_service(commands, journal, runs), schedules, hooks, audit_service(journal)]
         server, relay = make_server(settings, services, roles, callers, stack)
         runs.start(pool)
-        gives_up = True
-
-        async def leave() -> None:
-            if gives_up:
-                await ownership.leave()
-
-        stack.push_async_callback(leave)
+        departure = _Departure(ownership)
+        stack.push_async_callback(departure.leave)
         await _start_driving(runs, journal, pool, ownership, linker, firing, deliveries, died, stack)
         address = await server.start()
         ownership.address = relay.address = settings.advertised(address)
         try:
             yield address
         except BaseException:
-            gives_up = False
+            departure.gives_up = False
             raise
+
+
+class _Departure:
+    """The end of an incarnation, which gives up its runs unless `gives_up` is false."""
+
+    def __init__(self, ownership: Ownership) -> None:
+        self.gives_up = True
+        self._ownership = ownership
+
+    async def leave(self) -> None:
+        if self.gives_up:
+            await self._ownership.leave()
 
 
 async def _start_driving(
@@ -210,6 +207,29 @@ async def _make_runs(
         quotas=quotas,
         gate=gate,
     )
+
+
+def _make_pool(settings: OrchestratorSettings, runs: Runs, ownership: Ownership, stack: AsyncExitStack) -> SessionPool:
+    limits = Limits.of_silence(settings.silence_limit)
+    pool = SessionPool(orchestrator_id=runs.owner, inbox=runs, limits=limits, may_send=ownership.may_send)
+    stack.push_async_callback(pool.close)
+    return pool
+
+
+def _observe(
+    runs: Runs,
+    pool: SessionPool,
+    roles: RegistryWatch,
+    ownership: Ownership,
+    publisher: OutboxPublisher | None,
+    clock: JournalClock,
+    stack: AsyncExitStack,
+) -> None:
+    if (recorder := metrics.recorder()) is not None:
+        observed = gauges.observe(
+            recorder, runs=runs, pool=pool, watch=roles, ownership=ownership, outbox=publisher, clock=clock
+        )
+        stack.enter_context(observed)
 
 
 def _start_retention(

@@ -11,6 +11,7 @@ from archon.api.agent.v1 import agent_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.errors import ArchonError
 from archon.history import RecordedStep, RunHistory
+from archon.plain_text import cut
 from archon_mesh.engine import RunState, apply
 from archon_mesh.engine import events as ev
 from archon_mesh.engine.codec import decode_inputs
@@ -212,8 +213,7 @@ def _differing(path: str, recorded: Any, now: Any) -> Iterator[FieldDifference]:
 
 def shown(value: object) -> str:
     """Returns a value as a person reads it, at most MAX_SHOWN characters."""
-    text = value.name if isinstance(value, IntEnum) else repr(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
+    return cut(value.name if isinstance(value, IntEnum) else repr(value), MAX_SHOWN)
 
 
 def _kind(event: ev.Event) -> str:

@@ -30,10 +30,11 @@ PYTHON_ALONE: Final = {
         "auditclient breakpointtext federation grpclog history hooks learning lineage memoryroom processinput schedules strategychoice"
     ),
     "a helper for Python's types, its event loop or its import": (
-        "background clock init interceptors jsontext lazynames localsockets privatefiles py surrogates threads"
+        "background clock init interceptors jsontext lazynames localsockets pages plaintext privatefiles py surrogates threads"
     ),
     "for models, which the other SDKs do not have": "answers messageprofile output propagation toolarguments",
     "the kinds are in the table of reasons": "failurekinds",
+    "parts of the client, which is one file elsewhere": "runanswers runcontrol",
 }
 """Entries of Python's SDK that no other one needs, by the reason."""
 

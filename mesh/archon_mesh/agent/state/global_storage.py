@@ -23,7 +23,7 @@ class GlobalStorage:
         self.on_write: Callable[[str, Any, int], None] | None = None
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Returns the value, or the default."""
+        """Returns the value itself, not a copy, or `default` if the key has none."""
         return self._values.get(key, default)
 
     def set(self, key: str, value: Any) -> int:
@@ -57,7 +57,7 @@ class GlobalStorage:
             return value
 
     def clear(self) -> None:
-        """Removes all values."""
+        """Removes all values, and notifies the watchers of each; versions go on counting."""
         with self._lock:
             for key in list(self._values):
                 self.pop(key)

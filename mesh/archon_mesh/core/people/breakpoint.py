@@ -65,7 +65,7 @@ def parse_breakpoint(text: str) -> Breakpoint:
 
 
 def breakpoint_mistakes(breakpoints: Sequence[Breakpoint]) -> Iterator[FieldViolation]:
-    """Yields the mistakes in breakpoints."""
+    """Yields a violation for each invalid field, named as in the request, and for more than MAX_BREAKPOINTS."""
     if len(breakpoints) > MAX_BREAKPOINTS:
         yield FieldViolation("breakpoints", f"more than {MAX_BREAKPOINTS}")
     for number, each in enumerate(breakpoints):

@@ -106,7 +106,7 @@ class InterceptionRule:
 
     @property
     def terms(self) -> QuestionTerms:
-        """The terms of the question."""
+        """The terms of the question that the rule asks: approvers, time limit, and the outcome after it."""
         name = self.name or self.trigger.name.lower()
         return QuestionTerms(name, self.approvers, self.timeout, self.on_timeout, self.default, self.trigger)
 

@@ -222,7 +222,6 @@ def _failed(run: RunState, task: Task, events: list[ev.Event], state: TaskState)
 
 
 def _result_of(events: Collection[ev.Event], task: Task) -> ev.ResultReceived | ev.TaskEnded | None:
-    """The event that ends a task."""
     for event in events:
         if isinstance(event, (ev.ResultReceived, ev.TaskEnded)) and event.task_id == task.task_id:
             return event

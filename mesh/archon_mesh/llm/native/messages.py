@@ -47,7 +47,7 @@ def to_messages(messages: Sequence[ChatMessage], provider: str) -> list[ModelMes
 
 
 def to_parameters(tools: Sequence[ToolSpec]) -> ModelRequestParameters:
-    """Returns the tools."""
+    """Returns the tools in pydantic-ai's form."""
     return ModelRequestParameters(
         function_tools=[
             ToolDefinition(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Final
 
-from archon_mesh.core.messages import OF_RESULT, ChatMessage, ToolCall
+from archon_mesh.core.messages import OF_RESULT, ChatMessage
 from archon_mesh.llm.servers.profile import ServerProfile
 
 GO_ON: Final = "Continue."
@@ -106,12 +106,8 @@ def _with_short_ids(message: ChatMessage) -> ChatMessage:
     if message.tool_call_id:
         return replace(message, tool_call_id=short_id(message.tool_call_id))
     if message.tool_calls:
-        return replace(message, tool_calls=tuple(_with_short_id(call) for call in message.tool_calls))
+        return replace(message, tool_calls=tuple(replace(call, id=short_id(call.id)) for call in message.tool_calls))
     return message
-
-
-def _with_short_id(call: ToolCall) -> ToolCall:
-    return replace(call, id=short_id(call.id))
 
 
 def short_id(call_id: str) -> str:

@@ -14,7 +14,7 @@ from typing import Final
 
 
 class Kind(StrEnum):
-    """The kind of a section."""
+    """The kind of a section, named as its marker in the text."""
 
     PROSE = "prose"
     THOUGHT = "thought"
@@ -41,7 +41,7 @@ class Section:
 
     @property
     def text(self) -> str:
-        """The text of the section."""
+        """The lines of the section, without its marker."""
         return "\n".join(self.lines)
 
 

@@ -71,5 +71,5 @@ def decode_reply(data: Any) -> tuple[ModelReply, str]:
 
 
 def encode_line(request: Any, reply: Any) -> str:
-    """Returns a line of a cassette."""
+    """Returns a line of a cassette: an object of JSON with `request` and `reply`, and its end of line."""
     return json.dumps({"request": request, "reply": reply}, ensure_ascii=False) + "\n"

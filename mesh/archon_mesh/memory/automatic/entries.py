@@ -42,7 +42,7 @@ class EndedRun:
 
 
 def entries_of(run: EndedRun, preferences: Iterable[str]) -> list[NewEntry]:
-    """Returns the entries of a run."""
+    """Returns the entries that a run is worth: preferences, its turn, findings, and the use of its tools."""
     entries = [_entry(run, PREFERENCE, text, number, role="user") for number, text in enumerate(preferences)]
     if run.answer.strip() and run.query.strip():
         entries.append(_entry(run, TURN, turn_text(run.query, run.answer)))
@@ -64,7 +64,7 @@ def summary_entry(owner: Owner, text: str) -> NewEntry:
 
 
 def turn_text(query: str, answer: str) -> str:
-    """Returns the text of a turn."""
+    """Returns the query, cut to MAX_QUERY characters, and the answer, as they are stored and embedded."""
     return f"{turn_start(query)}{answer_text(answer)}"
 
 

@@ -149,7 +149,7 @@ class Outbox:
             return [str(row[0]) for row in rows if _has(row[1], metadata)]
 
         removed = await self.remove(tenant, await self._database.read(matching))
-        await self._database.alone(_erase_deleted)
+        await self._database.alone(lambda connection: fetch(connection, "PRAGMA wal_checkpoint(TRUNCATE)"))
         return removed
 
     async def set_aside(self, tenant: str, entry_id: str) -> None:
@@ -178,7 +178,3 @@ def _prepare(connection: apsw.Connection) -> None:
     check = fetch(connection, "PRAGMA quick_check(1)")
     if check[0][0] != "ok":
         raise DataLoss(f"the outbox of long-term memory is damaged: {check[0][0]}")
-
-
-def _erase_deleted(connection: apsw.Connection) -> None:
-    fetch(connection, "PRAGMA wal_checkpoint(TRUNCATE)")

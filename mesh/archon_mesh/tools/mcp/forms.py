@@ -18,7 +18,7 @@ def is_form(schema: Mapping[str, Any]) -> bool:
 
 
 def is_field(schema: Mapping[str, Any]) -> bool:
-    """Returns whether a schema is one of a field."""
+    """Returns whether a form can ask for a value of the schema: a simple type, or an array of choices."""
     if schema.get("type") in SIMPLE:
         return True
     items = schema.get("items")

@@ -52,7 +52,7 @@ _open_call: ContextVar[_OpenCall | None] = ContextVar("archon_mcp_open_call", de
 
 
 class ServerQuestions:
-    """The questions of one server."""
+    """The questions that one MCP server asks a person while its tools are called."""
 
     def __init__(self, server: str) -> None:
         self._server = server

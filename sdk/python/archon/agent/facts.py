@@ -154,7 +154,7 @@ class Facts:
         return [await self._compared(key, _short(value), arbiter, establishes=False) for key, value in named.items()]
 
     async def get(self, key: str) -> Fact | None:
-        """Returns a fact, or None."""
+        """Returns the fact of a key; None if there is none, or if its value is not one that `Facts` has written."""
         current = await self._shared.get_value(_key_of(key))
         return None if current is None else _fact_of(current.value)
 

@@ -15,8 +15,6 @@ import asyncio
 import json
 import logging
 import os
-import random
-import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
@@ -24,17 +22,15 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final, TypeVar
 
+from archon.agent.agent_sessions import AgentSessions
 from archon.agent.attachment import Attachment
-from archon.agent.attempt import Attempt, Handler
-from archon.agent.attempt_table import AttemptTable
+from archon.agent.attempt import Handler
 from archon.agent.bids import OnBid, bid_handler
 from archon.agent.direct_inbox import DirectInbox, OnDirect
 from archon.agent.message_handler import OnMessage, with_messages
 from archon.agent.reachability import unreached
-from archon.agent.rejections import StreamExhausted, draining, no_capacity, replaced, short_of_memory
 from archon.agent.relayed_calls import RelayedCalls
 from archon.agent.servicer import SERVICE, AgentServicer
-from archon.agent.session import AgentSession
 from archon.agent.settings import DRAIN_GRACE, AgentSettings
 from archon.agent.shared import SharedConnection
 from archon.agent.tool_health import ToolHealth
@@ -60,17 +56,11 @@ from archon.tools.owner.tool_owner import ToolOwner
 
 _log = logging.getLogger(__name__)
 
-SWEEP_INTERVAL: Final = 5.0
 ACK_GRACE: Final = 5.0
 
 ATTACH_TIMEOUT: Final = 10.0
 """Seconds that the start of an attached agent waits for an orchestrator."""
 
-MAX_SESSIONS: Final = 64
-"""Orchestrators that may have a session at a time: far more than one mesh has replicas."""
-
-MAX_UNOPENED: Final = 64
-"""Streams that may wait for Open at a time. A further one ends the oldest: an orchestrator sends Open at once."""
 
 H = TypeVar("H", bound=Handler)
 M = TypeVar("M", bound=OnMessage)
@@ -89,7 +79,7 @@ def _check_names(registration: Registration) -> None:
         raise InvalidArgument(fault)
 
 
-class AgentServer:
+class AgentServer(AgentSessions):
     """Serves `role` on host:port and keeps it registered. Settings that are not arguments come from the environment
     (`AgentSettings`), so that the same file runs on a laptop and in a cluster.
 
@@ -166,19 +156,13 @@ class AgentServer:
         self._handler = self._typed(handler)
         self.tool_health = tool_health
         self.features: tuple[str, ...] = (*FEATURES, BREAKPOINTS) if holds_breakpoints else FEATURES
-        self._max_waiting = max_waiting
-        self.attempts = AttemptTable(self.registration.max_tasks, self._credit)
-        self._streams: list[AgentSession] = []
-        self._sessions: list[AgentSession] = []
-        self._draining = False
+        super().__init__(self.registration.max_tasks, max_waiting)
         self._left_behind = 0
         self._server: GrpcServer | None = None
         self._registry: RegistryClient | None = None
         self._handle: RegistrationHandle | None = None
         self._attachment: Attachment | None = None
-        self._reached = asyncio.Event()
         self._reachability = BackgroundLoop("agent: reachability", self._attach_if_unreached)
-        self._sweeper = BackgroundLoop("agent: sweep", self._sweep, backoff_max=SWEEP_INTERVAL)
         self._stopped: asyncio.Task[None] | None = None
         self._observed = ExitStack()
 
@@ -291,7 +275,6 @@ class AgentServer:
         return address
 
     def _services(self) -> list[Service]:
-        """The services of an agent."""
         return [
             Service(SERVICE, agent_service_pb2_grpc.add_AgentServiceServicer_to_server, AgentServicer(self)),
             Service(TOOL_SERVICE, tool_service_pb2_grpc.add_ToolServiceServicer_to_server, ToolServicer(self._shared)),
@@ -453,107 +436,3 @@ class AgentServer:
         yield (self.role, "running"), len(working) - waiting
         yield (self.role, "waiting"), waiting
         yield (self.role, "parked"), len(attempts) - len(working)
-
-    # Called by sessions (`archon.agent.session.Agent`)
-
-    def stream_began(self) -> AgentSession:
-        """Adds a stream; it becomes a session with its Open frame."""
-        unopened = [stream for stream in self._streams if not stream.orchestrator_id and not stream.queue.closed]
-        if len(unopened) >= MAX_UNOPENED:
-            unopened[0].end(StreamExhausted("too many streams wait for Open", retry_delay=1.0))
-        session = AgentSession(self)
-        self._streams.append(session)
-        return session
-
-    def session_opened(self, session: AgentSession) -> int:
-        """Ends an older stream of the same orchestrator and splits the capacity anew. Returns the session's share.
-        Raises StreamExhausted if MAX_SESSIONS other orchestrators have a session."""
-        others = sum(other.orchestrator_id != session.orchestrator_id for other in self._sessions)
-        if others >= MAX_SESSIONS:
-            raise StreamExhausted(f"this instance has {others} sessions, which is its limit", retry_delay=1.0)
-        for older in list(self._sessions):
-            if older.orchestrator_id == session.orchestrator_id:
-                self._sessions.remove(older)
-                older.end(replaced(session.orchestrator_id))
-        self._sessions.append(session)
-        self._reached.set()
-        share = session.announced = self._share()  # by Ready
-        session.window.set(share)
-        self._credit()
-        return share
-
-    def stream_ended(self, session: AgentSession) -> None:
-        """Removes a stream. Its attempts continue and wait to be adopted on another one."""
-        self._streams.remove(session)
-        if session in self._sessions:
-            self._sessions.remove(session)
-        for attempt in self.attempts:
-            if attempt.session is session:
-                attempt.session = None
-        self.attempts.changed()
-
-    def _credit(self) -> None:
-        share = self._share()
-        for session in self._sessions:
-            if session.announced != share:
-                session.window.set(share)
-                session.credit(share, self.waiting_share)
-
-    def _share(self) -> int:
-        room = self.attempts.capacity - len(self.attempts.abandoned)
-        if self._draining or room <= 0 or self.attempts.parked_full or self.attempts.memory.recovers:
-            return 0
-        if self.attempts.memory.short:  # one task at a time goes on: it may be the only instance
-            return 0 if self.attempts.running else 1
-        return room // (len(self._sessions) or 1) or 1
-
-    @property
-    def draining(self) -> bool:
-        """Whether it stops, and takes no new tasks."""
-        return self._draining
-
-    @property
-    def waiting_share(self) -> int:
-        """How many more tasks may wait for their delegations on each session."""
-        return max(1, self._max_waiting // max(1, len(self._sessions)))
-
-    def refusal(self, superseded: Attempt | None, session: AgentSession | None) -> ArchonError | None:
-        """The error that refuses another task, or None if there is a slot. `superseded` is the attempt it replaces,
-        `session` the one that it comes from, if any: beside others, a session gets its own share only."""
-        if self._draining:
-            return draining()
-        if self.attempts.parked_full:
-            return no_capacity(0.2)
-        if self.attempts.memory.recovers or (self.attempts.memory.short and self.attempts.running):
-            return short_of_memory()
-        if session is not None and len(self._sessions) > 1:
-            own = [a for a in self.attempts.running if a.session is session and a.working and a is not superseded]
-            waiting = min(self.waiting_share, sum(attempt.waiting for attempt in own))
-            if len(own) - waiting >= session.window.allowed:
-                return no_capacity(0.2)
-        slots = max(self.attempts.capacity, len(self._sessions))
-        if len(self.attempts.running) < slots:
-            return None
-        running = self.attempts.running - {superseded} if superseded is not None else self.attempts.running
-        busy = len(running) - min(self._max_waiting, sum(attempt.waiting for attempt in running))
-        return no_capacity(0.2) if busy >= slots else None
-
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(SWEEP_INTERVAL)
-            self.attempts.expire()
-            for session in self._streams:
-                session.check()
-            self._credit()
-            if self._sessions:
-                self._offer(random.choice(self._sessions))
-
-    def _offer(self, session: AgentSession) -> None:
-        """Offers parked results to any orchestrator, which can judge them by the journal: their owner may have released
-        the run. Reports attempts in progress that have no stream or wait for an answer: they may be over."""
-        late = time.monotonic() - SWEEP_INTERVAL
-        for attempt in self.attempts:
-            if attempt.finished_at is not None and (attempt.session is None or attempt.finished_at < late):
-                attempt.offer(session)
-            elif attempt.working and (attempt.session is None or attempt.waiting):
-                attempt.offer(attempt.session or session)

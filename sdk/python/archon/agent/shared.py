@@ -114,7 +114,7 @@ class SharedContext:
         self._announce = announce
 
     async def get(self, key: str, default: Any = None) -> Any:
-        """Returns the value of a key, or the default."""
+        """Returns the value of a key, or `default` if it has none. Raises Unavailable if the memory service is down."""
         current = await self._values.get_value(key)
         return default if current is None else current.value
 

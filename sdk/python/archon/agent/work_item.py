@@ -94,7 +94,7 @@ class Entry:
         return replace(self, state=HELD, tries=claim.tries, claim=claim)
 
     def done(self, result: Any) -> Entry:
-        """Returns the entry of an item that is done."""
+        """Returns the entry with its final state and the result of its item."""
         return replace(self, state=DONE, result=result, error="")
 
     def failed(self, error: str, *, is_final: bool) -> Entry:

@@ -57,7 +57,8 @@ class Play:
         await self.at_end()
 
     async def step(self, step: Mapping[str, Any]) -> None:
-        """Plays one step."""
+        """Plays a step by the `do_` method of its action, the first key of the step that has one. Raises the error of a
+        failed check."""
         action = next(name for name in step if hasattr(self, f"do_{name}"))
         await getattr(self, f"do_{action}")(step[action], step)
 

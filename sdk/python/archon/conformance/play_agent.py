@@ -50,7 +50,6 @@ class AgentPlay(ToolCalls):
         self._sequences: dict[tuple[str, int], int] = {}
         self._refs: dict[str, dict[str, Any]] = {}
         self._nevers: list[tuple[Any, str, int]] = []
-        self._epoch = 1
 
     # Streams
 

@@ -68,7 +68,7 @@ class Report:
         return "\n".join(lines)
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the report as JSON."""
+        """Returns the counts of each area and the cases; times in seconds, rounded to milliseconds."""
         return {
             "passed": self.passed,
             "seconds": round(self.seconds, 3),

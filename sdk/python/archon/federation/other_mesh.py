@@ -14,6 +14,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2_grpc
 from archon.channel import connect
 from archon.client import Client
 from archon.errors import ArchonError, FailedPrecondition, Unavailable
+from archon.plain_text import cut
 from archon.registry import RegistryClient
 from archon.security.credentials import Credentials
 
@@ -139,5 +140,4 @@ async def description_of(
     if not known:
         return text
     listed = "; ".join(f"{role}: {about}" if about else role for role, about in sorted(known.items()))
-    full = f"{text} Its roles are {listed}"
-    return full if len(full) <= MAX_DESCRIPTION else f"{full[: MAX_DESCRIPTION - 1]}…"
+    return cut(f"{text} Its roles are {listed}", MAX_DESCRIPTION)

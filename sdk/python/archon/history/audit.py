@@ -18,6 +18,7 @@ from typing import Any, Final
 from archon.errors import DataLoss
 from archon.history.keys import PublicKeys
 from archon.history.seal import Seal, chain_of_audit
+from archon.plain_text import cut
 
 MAX_ENTRY: Final = 8 * 1024
 """The most bytes of an entry."""
@@ -224,8 +225,7 @@ def _check_seal(chain: str, entry: AuditLink, keys: PublicKeys | None) -> tuple[
 
 
 def _cut(text: object) -> str:
-    shown = str(text)
-    return shown if len(shown) <= MAX_TEXT else shown[: MAX_TEXT - 1] + "…"
+    return cut(str(text), MAX_TEXT)
 
 
 def _value(value: object) -> Any:

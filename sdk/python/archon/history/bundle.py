@@ -45,7 +45,7 @@ def head_line(run_id: str, last_seq: int, *, ended: bool) -> bytes:
 
 
 def step_line(step: RecordedStep) -> bytes:
-    """Returns the line of a step."""
+    """Returns a step as a line of JSON; bytes are in base64, links and seals in hexadecimal digits."""
     return _line(
         {
             "base": step.base,

@@ -79,7 +79,7 @@ class AuditKey:
 
     @property
     def public_pem(self) -> bytes:
-        """The public key."""
+        """The public key in PEM (SubjectPublicKeyInfo)."""
         from cryptography.hazmat.primitives import serialization
 
         return self.private.public_key().public_bytes(

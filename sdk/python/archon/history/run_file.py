@@ -302,12 +302,12 @@ def _check_part(archive: zipfile.ZipFile, path: Path, name: str, expected: PartD
     except _DAMAGED:
         raise InvalidArgument(f"{path}: {name} was changed after line {lines}: it cannot be read") from None
     if (size, lines, digest.hexdigest()) != (expected.bytes, expected.lines, expected.sha256):
-        place = _changed_step(archive, path) if name == HISTORY else ""
+        place = _changed_step(archive) if name == HISTORY else ""
         counted = f"{lines} lines in place of {expected.lines}" if lines != expected.lines else "its SHA-256 differs"
         raise InvalidArgument(f"{path}: {name} was changed: {place or counted}")
 
 
-def _changed_step(archive: zipfile.ZipFile, path: Path) -> str:
+def _changed_step(archive: zipfile.ZipFile) -> str:
     """Returns the first broken link of a changed history, empty if no link is broken."""
     from archon.history.verify import verify_run
 

@@ -47,7 +47,7 @@ class Provenance:
 
     @property
     def answer(self) -> Source:
-        """The answer."""
+        """The source whose provenance it is, the first of `sources`."""
         return self.sources[0]
 
     def source(self, id_: str) -> Source:

@@ -85,7 +85,7 @@ class RunLineage:
         task_id = event.task.task_id
         child = event.delegated.child_task_id if kind == "delegated" else ""
         if child and child not in self.tasks:
-            self.tasks[child] = TaskLineage(child, event.delegated.role, parent_task_id=task_id, created_seq=event.seq)
+            self.tasks[child] = TaskLineage(child, event.delegated.role, parent_task_id=task_id)
         if (known := self.tasks.get(task_id)) is not None:
             return known
         created = event.task_state
@@ -112,7 +112,7 @@ class RunLineage:
             case "task_state" if not event.task_state.stopping:
                 task.state = TaskState.from_proto(event.task_state.state)
             case "dispatched":
-                task.role, task.attempt, task.dispatched_seq = event.dispatched.role, event.task.attempt, event.seq
+                task.role, task.attempt = event.dispatched.role, event.task.attempt
                 task.state = TaskState.WORKING
                 task.given = task.used = tuple(map(MemoryRef.from_proto, event.dispatched.given))
                 if self.is_planner(task) and not task.predecessors:

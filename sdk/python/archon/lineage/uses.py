@@ -64,9 +64,6 @@ class TaskLineage:
     predecessors: tuple[str, ...] = ()
     align: bool = False
     """Whether it is the planner's task that checks whether the plan still leads to the goal."""
-    created_seq: int = 0
-    dispatched_seq: int = 0
-    """The event with the last dispatch; 0 before it, and of a task that was not executed."""
     attempt: int = 0
     state: TaskState = TaskState.SUBMITTED
     result_seq: int = 0

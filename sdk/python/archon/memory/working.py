@@ -18,6 +18,7 @@ from archon.interceptors import translated
 from archon.memory import values
 from archon.memory.convert import text
 from archon.memory.values import WorkingChange, WorkingValue
+from archon.pages import LARGEST, listed
 from archon.registry.retry import backoff
 from archon.security.credentials import Credentials
 from archon.security.peer import MEMORY
@@ -31,7 +32,6 @@ CALL_TIMEOUT: Final = 10.0
 WATCH_PATIENCE: Final = 60.0
 """Seconds for which a watch waits for a service that is unreachable."""
 
-_PAGE: Final = 1_000
 _ATTEMPTS: Final = 4
 _SERVICE: Final = "archon.api.memory.v1.WorkingMemoryService"
 _SERVICE_CONFIG: Final = "grpc.service_config"
@@ -76,7 +76,8 @@ class WorkingMemoryClient:
         return client
 
     async def get(self, key: str, default: Any = None, *, timeout: float = CALL_TIMEOUT) -> Any:
-        """The value, or the default."""
+        """Returns the value, or `default` if the key has none. Raises Unavailable and DeadlineExceeded (`timeout` in
+        seconds)."""
         current = await self.get_value(key, timeout=timeout)
         return default if current is None else current.value
 
@@ -150,17 +151,8 @@ class WorkingMemoryClient:
 
     async def list_values(self, prefix: str = "", *, timeout: float = CALL_TIMEOUT) -> list[WorkingValue]:
         """All values with versions, sorted by key, whose keys begin with `prefix`. `timeout` applies to each page."""
-        listed: list[WorkingValue] = []
-        token = ""
-        while True:
-            request = pb.ListValuesRequest(
-                scope=self._scope, page_size=_PAGE, page_token=token, prefix=text(prefix, "prefix")
-            )
-            page = await self._stub.ListValues(request, timeout=timeout)
-            listed += map(_read, page.values)
-            token = page.next_page_token
-            if not token:
-                return listed
+        request = pb.ListValuesRequest(scope=self._scope, page_size=LARGEST, prefix=text(prefix, "prefix"))
+        return await listed(self._stub.ListValues, request, "values", _read, timeout=timeout)
 
     async def watch(self, prefix: str = "", *, patience: float = WATCH_PATIENCE) -> AsyncGenerator[WorkingChange, None]:
         """Yields the values whose keys begin with `prefix`, and then each change: a value that changes several times

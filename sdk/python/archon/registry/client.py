@@ -17,6 +17,7 @@ from archon.api.registry.v1 import registry_service_pb2 as pb
 from archon.api.registry.v1 import registry_service_pb2_grpc
 from archon.channel import Option, connect
 from archon.interceptors import translated
+from archon.pages import LARGEST, pages
 from archon.registry import convert
 from archon.registry.graph import Graph, Lease, RegistryChange
 from archon.registry.keepalive import Keepalive
@@ -32,7 +33,6 @@ from archon.wire import to_seconds
 REGISTER_TIMEOUT: Final = 10.0
 """Seconds that `register` waits for the registry before it continues in the background."""
 
-_PAGE: Final = 1_000
 _Messages = AsyncGenerator[pb.WatchResponse, None]
 _KINDS: Final = {"instances": pb.WATCH_KIND_INSTANCES, "edges": pb.WATCH_KIND_EDGES}
 
@@ -153,17 +153,9 @@ class RegistryClient:
             for instance, lease in zip_longest(page.instances, page.leases)  # an old registry sends no leases
         ]
 
-    async def _pages(
-        self, role: str, *, leases: bool, timeout: float
-    ) -> AsyncGenerator[pb.ListInstancesResponse, None]:
-        token = ""
-        while True:
-            request = pb.ListInstancesRequest(page_size=_PAGE, page_token=token, role=role, leases=leases)
-            page = await self._stub.ListInstances(request, timeout=timeout)
-            yield page
-            token = page.next_page_token
-            if not token:
-                return
+    def _pages(self, role: str, *, leases: bool, timeout: float) -> AsyncGenerator[pb.ListInstancesResponse, None]:
+        request = pb.ListInstancesRequest(page_size=LARGEST, role=role, leases=leases)
+        return pages(self._stub.ListInstances, request, timeout=timeout)
 
     async def get_graph(self, *, timeout: float = CALL_TIMEOUT) -> Graph:
         """The current graph of roles."""

@@ -137,7 +137,7 @@ class LightSpan(Span):
             self._ended(self)
 
     def spans(self) -> Iterator[SpanData]:
-        """Yields the span as data."""
+        """Yields the span for an exporter; nothing if its trace context is invalid."""
         parent = TraceParent.parse(self._header)
         if parent is not None:
             yield SpanData(

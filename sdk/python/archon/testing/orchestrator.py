@@ -57,7 +57,7 @@ class TaskResult:
 
     @property
     def usage(self) -> Usage:
-        """The attempt's usage."""
+        """The tokens, model calls and cost that the agent reported for the attempt."""
         return Usage.from_proto(self.proto.usage)
 
     @property

@@ -126,7 +126,7 @@ def type_of(content: object) -> MessageType | None:
 
 
 def to_json_value(content: object) -> Any:
-    """Returns the content of a message as a JSON value."""
+    """Returns a content as its fields; a value of JSON, of a message without a type, as it is."""
     if type(content) not in _NAMES:
         return content
     values = asdict(content)  # type: ignore[call-overload]

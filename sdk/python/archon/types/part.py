@@ -78,7 +78,7 @@ def add_parts(field: RepeatedCompositeFieldContainer[common_pb2.Part], parts: It
 
 
 def json_part(text: str) -> Part:
-    """Returns a JSON value, which `text` is, as a part."""
+    """Makes a part of a JSON text, whose lone surrogates are replaced."""
     return Part(data_json=without_surrogates(text), media_type=JSON_TYPE)
 
 

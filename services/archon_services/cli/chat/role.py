@@ -20,14 +20,12 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def open_role(role: str, session: str, metadata: Mapping[str, str], orchestrator: str) -> AsyncIterator[RoleChat]:
     """Yields the chat with a role. Raises CliError if the orchestrator cannot be reached."""
-    from archon.client import Client
-    from archon_services.cli.target.mesh import connecting, find_orchestrator
+    from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 
     target = find_orchestrator(orchestrator)
-    with connecting("orchestrator", target):
-        async with Client(target) as client:
-            await client.list_runs(limit=1)  # a wrong address is reported before the first line is typed
-            yield RoleChat(client, role, session or f"chat-{uuid.uuid4().hex}", metadata)
+    async with orchestrator_client(target) as client:
+        await client.list_runs(limit=1)  # a wrong address is reported before the first line is typed
+        yield RoleChat(client, role, session or f"chat-{uuid.uuid4().hex}", metadata)
 
 
 class RoleChat:

@@ -11,7 +11,7 @@ import typer
 
 from archon_services.cli.options import JsonOption, OrchestratorOption, RegistryOption, WatchOption
 from archon_services.cli.render.output import console, is_terminal, print_json, print_table
-from archon_services.cli.target.mesh import connecting, find_orchestrator, find_registry
+from archon_services.cli.target.mesh import connecting, find_orchestrator, find_registry, orchestrator_client
 from archon_services.cli.watching import repeat
 
 if TYPE_CHECKING:
@@ -115,11 +115,8 @@ def _show_metrics(orchestrator: str, *, as_json: bool) -> None:
 
 
 async def _metrics(orchestrator: str) -> list[InstanceMetrics]:
-    from archon.client import Client
-
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            return await client.instance_metrics(limit=LISTED)
+    async with orchestrator_client(orchestrator) as client:
+        return await client.instance_metrics(limit=LISTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +166,6 @@ async def _asked(member: _Member, credentials: Mapping[Audience, Credentials]) -
 
 
 def _one_per_role(members: Sequence[_Member]) -> list[Registration]:
-    """Returns an instance of each role, by name."""
     by_role = {member.instance.role: member.instance for member in members}
     return [by_role[role] for role in sorted(by_role)]
 

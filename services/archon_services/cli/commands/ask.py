@@ -15,7 +15,7 @@ from archon_services.cli.errors import OK, CliError
 from archon_services.cli.options import BreakOption, MetadataOption, OrchestratorOption, UserOption
 from archon_services.cli.render.output import is_terminal, print_stderr, strip_controls
 from archon_services.cli.run_metadata import metadata_of
-from archon_services.cli.target.mesh import connecting, orchestrator_flag
+from archon_services.cli.target.mesh import orchestrator_client, orchestrator_flag
 from archon_services.cli.text_input import read_goal
 
 if TYPE_CHECKING:
@@ -86,7 +86,6 @@ def ask(
 
 
 async def _ask(request: RunRequest, orchestrator: str, *, quiet: bool) -> RunOutcome:
-    from archon.client import Client
     from archon_services.cli.follow_run import submit_and_follow
     from archon_services.cli.render.run_screen import LineScreen, QuietScreen
     from archon_services.cli.run_workflow import follow_workflow, workflow_request
@@ -104,10 +103,9 @@ async def _ask(request: RunRequest, orchestrator: str, *, quiet: bool) -> RunOut
             _note(f"running the workflow {template.reference}, which fits the query best", quiet=quiet)
             request = workflow_request(template, arguments, request)
             return await follow_workflow(request, template, target, signals, orchestrator, screen)
-        with connecting("orchestrator", target.orchestrator):
-            async with Client(target.orchestrator) as client:
-                choosing = client.choose_strategy(request.goal, roles=request.roles, planner=request.planner)
-                choice = await signals.guard(choosing)
+        async with orchestrator_client(target.orchestrator) as client:
+            choosing = client.choose_strategy(request.goal, roles=request.roles, planner=request.planner)
+            choice = await signals.guard(choosing)
         _note(_reason(choice), quiet=quiet)
         is_planned = choice.strategy == "plan"
         request = replace(

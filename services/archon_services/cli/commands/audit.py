@@ -15,7 +15,7 @@ from archon.history import AuditEntry, AuditLink, ChainReport, PublicKeys, verif
 from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import FAILED, USAGE, CliError
 from archon_services.cli.options import JsonOption, KeyOption, OrchestratorOption, RegistryOption
-from archon_services.cli.render.output import print_json, print_table, strip_controls
+from archon_services.cli.render.output import local_time, print_json, print_table, strip_controls
 from archon_services.cli.render.verified import chain_sentence
 from archon_services.cli.target.audit_keys import public_keys
 from archon_services.cli.target.mesh import connecting, find_orchestrator, find_registry
@@ -69,7 +69,7 @@ def list_entries(
         return
     rows = [
         (
-            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.time)),
+            local_time(entry.time),
             strip_controls(" for ".join((*entry.actors, entry.identity))),
             entry.action,
             strip_controls(entry.run_id or entry.target),

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from archon_services.cli.options import OrchestratorOption, RunArgument
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.target.run import find_run_id
 
 
@@ -23,15 +23,14 @@ def cancel(
 
 
 async def _cancel(orchestrator: str, name: str, reason: str, *, wait: bool) -> str:
-    from archon.client import Client, RunHandle
+    from archon.client import RunHandle
 
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            before = await client.get(await find_run_id(client, name))
-            if before.state.final:
-                return f"Run {before.run_id} has already ended: {before.state}."
-            cancelled = await client.cancel(before.run_id, reason)
-            run = await RunHandle(client, cancelled).result() if wait else cancelled
+    async with orchestrator_client(orchestrator) as client:
+        before = await client.get(await find_run_id(client, name))
+        if before.state.final:
+            return f"Run {before.run_id} has already ended: {before.state}."
+        cancelled = await client.cancel(before.run_id, reason)
+        run = await RunHandle(client, cancelled).result() if wait else cancelled
     if not run.state.final:
         return f"Cancelling run {run.run_id}."
     return f"Run {run.run_id} has ended: {run.state}."

@@ -11,7 +11,7 @@ import typer
 
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import OrchestratorOption, RunArgument
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.target.run import details_removed, find_run_id
 from archon_services.cli.wrapping import wrapped
 
@@ -119,12 +119,10 @@ def _number(text: str, value: str, *, whole: bool) -> float:
 
 
 async def _fetch(orchestrator: str, name: str, *, calls: bool) -> RecordedRun:
-    from archon.client import Client
     from archon_mesh.recorded import fetch_run
 
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            recorded = await fetch_run(client, await find_run_id(client, name), records=calls)
+    async with orchestrator_client(orchestrator) as client:
+        recorded = await fetch_run(client, await find_run_id(client, name), records=calls)
     if calls and recorded.expired:  # else the case would expect that no tool is called
         raise details_removed(recorded.run.run_id)
     return recorded

@@ -15,7 +15,7 @@ from archon_services.cli.errors import FAILED, NOT_FOUND, USAGE, CliError, repor
 from archon_services.cli.options import BreakOption, JsonOption, KeyOption, OrchestratorOption
 from archon_services.cli.render.output import print_json
 from archon_services.cli.target.audit_keys import public_keys
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.target.run import find_run_id
 
 if TYPE_CHECKING:
@@ -109,11 +109,8 @@ def _from_mesh(orchestrator: str, name: str, breakpoints: Sequence[str]) -> tupl
 
 
 async def _find(orchestrator: str, name: str) -> str:
-    from archon.client import Client
-
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            return await find_run_id(client, name)
+    async with orchestrator_client(orchestrator) as client:
+        return await find_run_id(client, name)
 
 
 def _session(stepper: Stepper, live: LiveRun | None) -> Session:

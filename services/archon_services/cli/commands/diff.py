@@ -11,7 +11,7 @@ import typer
 from archon_services.cli.errors import FAILED, CliError
 from archon_services.cli.options import LAST, JsonOption, OrchestratorOption
 from archon_services.cli.render.output import print_json
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.target.run import find_run_id
 
 if TYPE_CHECKING:
@@ -61,10 +61,8 @@ def diff(
 
 
 async def _fetch(orchestrator: str, left: str, right: str, *, records: bool) -> tuple[RecordedRun, RecordedRun]:
-    from archon.client import Client
     from archon_mesh.recorded import fetch_run
 
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            first = await fetch_run(client, await find_run_id(client, left), records=records)
-            return first, await fetch_run(client, await find_run_id(client, right), records=records)
+    async with orchestrator_client(orchestrator) as client:
+        first = await fetch_run(client, await find_run_id(client, left), records=records)
+        return first, await fetch_run(client, await find_run_id(client, right), records=records)

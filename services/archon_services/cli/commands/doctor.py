@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from archon.plain_text import counted
 from archon_services.cli.checks.finding import Finding, problem
 from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import FAILED, OK
 from archon_services.cli.options import JsonOption, OrchestratorOption, RegistryOption
-from archon_services.cli.render.output import console, counted, is_terminal, print_json, strip_controls
+from archon_services.cli.render.output import console, is_terminal, print_json, strip_controls
 from archon_services.cli.target.mesh import checked_address
 from archon_services.cli.wrapping import wrapped
 from archon_services.local_mesh import MeshState, live_state

@@ -17,7 +17,7 @@ from archon_services.cli.interrupts import Signals
 from archon_services.cli.options import JsonOption, OrchestratorOption
 from archon_services.cli.render.output import console, print_json
 from archon_services.cli.target.eval_runs import baseline_runs
-from archon_services.cli.target.mesh import connecting
+from archon_services.cli.target.mesh import orchestrator_client
 from archon_services.cli.target.temporary_mesh import running_or_own_mesh
 
 if TYPE_CHECKING:
@@ -177,15 +177,14 @@ class _Work:
         self, orchestrator: str, judge: str, against: str, scored: EvalReport | None
     ) -> tuple[EvalReport, EvalReport | None]:
         """Returns the results, and the results of the runs that the baseline names, None if it names no runs."""
-        from archon.client import Client
-
         model = _judge(judge)
         try:
-            async with running_or_own_mesh(orchestrator) as (target, signals):
-                with connecting("orchestrator", target.orchestrator):
-                    async with Client(target.orchestrator) as client:
-                        found = await signals.guard(self._baseline(client, against, model))
-                        return await signals.guard(self._evaluate(client, model, scored)), found
+            async with (
+                running_or_own_mesh(orchestrator) as (target, signals),
+                orchestrator_client(target.orchestrator) as client,
+            ):
+                found = await signals.guard(self._baseline(client, against, model))
+                return await signals.guard(self._evaluate(client, model, scored)), found
         finally:
             if model is not None:
                 await model.close()

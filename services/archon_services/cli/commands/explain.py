@@ -10,7 +10,7 @@ import typer
 
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
 from archon_services.cli.render.output import print_json
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.target.run import details_removed, find_run_id
 
 if TYPE_CHECKING:
@@ -70,12 +70,10 @@ def explain(
 
 
 async def _fetch(orchestrator: str, name: str) -> RecordedRun:
-    from archon.client import Client
     from archon_mesh.recorded import fetch_run
 
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            return await fetch_run(client, await find_run_id(client, name))
+    async with orchestrator_client(orchestrator) as client:
+        return await fetch_run(client, await find_run_id(client, name))
 
 
 async def _word(explanation: Explanation, audience: Audience, name: str) -> Wording:

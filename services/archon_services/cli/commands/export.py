@@ -9,11 +9,12 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from archon.plain_text import counted
 from archon_services.cli.errors import CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RegistryOption, RunArgument
-from archon_services.cli.render.output import counted, print_json, print_stderr
+from archon_services.cli.render.output import print_json, print_stderr
 from archon_services.cli.run_ids import SHORT
-from archon_services.cli.target.mesh import connecting, find_registry, find_target
+from archon_services.cli.target.mesh import find_registry, find_target, orchestrator_client
 from archon_services.cli.target.run import find_run_id
 from archon_services.cli.wrapping import wrapped
 
@@ -57,13 +58,11 @@ def export(
 
 
 async def _export(name: str, output: Path | None, orchestrator: str, registry: str) -> tuple[ExportedRun, Path]:
-    from archon.client import Client
     from archon_services.replay import export_run
 
     target = find_target(orchestrator)
-    with connecting("orchestrator", target.orchestrator):
-        async with Client(target.orchestrator) as client:
-            run_id = await find_run_id(client, name)
+    async with orchestrator_client(target.orchestrator) as client:
+        run_id = await find_run_id(client, name)
         file = output or Path(f"{run_id[:SHORT]}.archon")
         partial = file.with_name(f".{file.name}.{os.getpid()}.part")
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
@@ -22,7 +21,7 @@ from archon_services.cli.render.hook_text import (
 )
 from archon_services.cli.render.output import print_json, strip_controls
 from archon_services.cli.run_metadata import metadata_of
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import call_orchestrator
 from archon_services.cli.when import seconds_of
 
 if TYPE_CHECKING:
@@ -312,17 +311,8 @@ def _call(orchestrator: str, call: Callable[[Client], Awaitable[T]]) -> T:
     """Calls the orchestrator. Raises CliError with a hint if there is no such hook."""
     from archon.errors import AlreadyExists, UnknownHook
 
-    address = find_orchestrator(orchestrator)
-
-    async def run() -> T:
-        from archon.client import Client
-
-        with connecting("orchestrator", address):
-            async with Client(address) as client:
-                return await call(client)
-
     try:
-        return asyncio.run(run())
+        return call_orchestrator(orchestrator, call)
     except UnknownHook as error:
         raise CliError(error.message, hint="`archon hook list` lists the hooks.", code=NOT_FOUND) from None
     except AlreadyExists as error:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from archon.plain_text import counted
 from archon.wire import to_seconds
 from archon_services.cli.identity import calling_as
 from archon_services.cli.options import IdentityOption, JsonOption, OrchestratorOption
-from archon_services.cli.render.output import counted, print_json, print_stderr, print_table, strip_controls
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.render.output import print_json, print_stderr, print_table, strip_controls
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Question, Run
@@ -62,17 +63,15 @@ def _show(address: str, *, answer: bool, as_json: bool) -> None:
 
 async def _list(orchestrator: str) -> tuple[list[Question], int]:
     """Returns the open questions, and the version of the learned weights that waits for a person, 0 if none does."""
-    from archon.client import Client
     from archon.errors import LearningOff, Unimplemented
 
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            questions = [question.proto for question in await client.list_questions()]
-            try:
-                versions = await client.learned_versions(limit=1)
-            except (LearningOff, Unimplemented):
-                return questions, 0
-            return questions, next((each.version for each in versions if each.origin == "proposed"), 0)
+    async with orchestrator_client(orchestrator) as client:
+        questions = [question.proto for question in await client.list_questions()]
+        try:
+            versions = await client.learned_versions(limit=1)
+        except (LearningOff, Unimplemented):
+            return questions, 0
+        return questions, next((each.version for each in versions if each.origin == "proposed"), 0)
 
 
 def _proposal(version: int) -> list[str]:
@@ -99,11 +98,8 @@ async def _contradictions() -> list[str]:
 
 
 async def _send(orchestrator: str, question: Question, answer: Goal, decision: str) -> Run:
-    from archon.client import Client
-
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            return (await client.respond(question.run_id, question.input_id, answer, decision=decision)).proto
+    async with orchestrator_client(orchestrator) as client:
+        return (await client.respond(question.run_id, question.input_id, answer, decision=decision)).proto
 
 
 def _order(question: Question) -> tuple[bool, float]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -13,10 +12,9 @@ from archon_services.cli.errors import NOT_FOUND, CliError
 from archon_services.cli.identity import calling_as
 from archon_services.cli.options import IdentityOption, JsonOption, OrchestratorOption
 from archon_services.cli.render.output import one_line, print_json, print_table, strip_controls
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import call_orchestrator
 
 if TYPE_CHECKING:
-    from archon.client import Client
     from archon.types import LearnedVersion
 
 learning = typer.Typer(no_args_is_help=True)
@@ -31,8 +29,6 @@ _HISTORY: Final = ("version", "origin", "time", "changed", "by", "comment")
 _WEIGHTS: Final = ("kind", "role", "name", "weight", "before", "outcomes", "score")
 
 _HINT: Final = "`archon learning history` lists the versions."
-
-T = TypeVar("T")
 
 VersionArgument = Annotated[
     int, typer.Argument(metavar="VERSION", min=1, help="A number of `archon learning history`.")
@@ -135,13 +131,15 @@ def revert(
     Weights and evidence are exactly as of that version; a proposed version is rejected.
     """
     with calling_as(identity, orchestrator), _version_hint():
-        stored = _call(orchestrator, lambda client: client.revert_learned(version, comment=comment))
+        stored = call_orchestrator(orchestrator, lambda client: client.revert_learned(version, comment=comment))
     print(f"Version {stored.version} has the weights of version {version}, and is in use.")
 
 
 def _decide(version: int, comment: str, identity: str, orchestrator: str, *, approve: bool) -> None:
     with calling_as(identity, orchestrator), _version_hint():
-        stored = _call(orchestrator, lambda client: client.decide_learned(version, approve=approve, comment=comment))
+        stored = call_orchestrator(
+            orchestrator, lambda client: client.decide_learned(version, approve=approve, comment=comment)
+        )
     done = "Approved" if approve else "Rejected"
     print(f"{done} version {version}; version {stored.version} is in use.")
 
@@ -167,20 +165,7 @@ def decision_commands(version: int) -> str:
 
 
 def _versions(orchestrator: str) -> list[LearnedVersion]:
-    return _call(orchestrator, lambda client: client.learned_versions(limit=LISTED))
-
-
-def _call(orchestrator: str, call: Callable[[Client], Awaitable[T]]) -> T:
-    address = find_orchestrator(orchestrator)
-
-    async def run() -> T:
-        from archon.client import Client
-
-        with connecting("orchestrator", address):
-            async with Client(address) as client:
-                return await call(client)
-
-    return asyncio.run(run())
+    return call_orchestrator(orchestrator, lambda client: client.learned_versions(limit=LISTED))
 
 
 def _origin(version: LearnedVersion) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from typing import Annotated
 
 import typer
@@ -18,6 +17,7 @@ from archon_services.cli.interrupts import Signals
 from archon_services.cli.login.device_flow import Invitation, sign_in
 from archon_services.cli.login.grants import granted
 from archon_services.cli.login.stored import Login, write_login
+from archon_services.cli.render.output import zoned_time
 
 ContextOption = Annotated[
     str, typer.Option("--context", metavar="NAME", help="The context; by default the one in use.")
@@ -47,7 +47,7 @@ def login(
         raise CliError(f"the context {name} has no OpenID provider to sign in at: use {missing}", hint=hint, code=USAGE)
     given = asyncio.run(_sign_in(issuer, client_id))
     write_login(name, given)
-    until = time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(given.expires))
+    until = zoned_time(given.expires)
     print(f"Signed in for the context {name}. The token is valid until {until}", end="")
     print(", and replaced before it ends." if given.refresh_token else ".")
     if os.environ.get("ARCHON_HOME"):

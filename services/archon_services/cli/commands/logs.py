@@ -132,15 +132,13 @@ def _run_of(prefix: str, files: Iterable[Path]) -> str:
 
 def _newest_run() -> str:
     """Returns the id of the newest run. Raises CliError if no mesh is running, or there is no run."""
-    from archon.client import Client
-    from archon_services.cli.target.mesh import connecting, find_orchestrator
+    from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
     from archon_services.cli.target.run import find_run_id
 
     async def find() -> str:
         target = find_orchestrator("")
-        with connecting("orchestrator", target):
-            async with Client(target) as client:
-                return await find_run_id(client, LAST)
+        async with orchestrator_client(target) as client:
+            return await find_run_id(client, LAST)
 
     return asyncio.run(find())
 

@@ -10,7 +10,7 @@ import typer
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.identity import calling_as
 from archon_services.cli.options import IdentityOption, OrchestratorOption, RunArgument
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.target.run import find_run_id
 
 
@@ -33,10 +33,7 @@ def mark(
 
 
 async def _mark(orchestrator: str, name: str, reason: str, *, remove: bool) -> str:
-    from archon.client import Client
-
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            run_id = await find_run_id(client, name)
-            await (client.unmark(run_id) if remove else client.mark(run_id, reason))
+    async with orchestrator_client(orchestrator) as client:
+        run_id = await find_run_id(client, name)
+        await (client.unmark(run_id) if remove else client.mark(run_id, reason))
     return run_id

@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from archon.plain_text import counted
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption
-from archon_services.cli.render.output import (
-    age,
-    counted,
-    one_line,
-    print_json,
-    print_stderr,
-    print_table,
-    strip_controls,
-)
-from archon_services.cli.target.mesh import connecting, find_memory, find_orchestrator
+from archon_services.cli.render.output import age, one_line, print_json, print_stderr, print_table, strip_controls
+from archon_services.cli.target.mesh import connecting, find_memory, find_orchestrator, orchestrator_client
 from archon_services.cli.text_input import read_text
 
 if TYPE_CHECKING:
@@ -127,13 +120,11 @@ async def _scope(session: str, run: str, orchestrator: str) -> str:
         raise CliError(problem, hint="`--run last` names the newest run.", code=USAGE)
     if session:
         return session
-    from archon.client import Client
     from archon_services.cli.target.run import find_run_id
 
     target = find_orchestrator(orchestrator)
-    with connecting("orchestrator", target):
-        async with Client(target) as client:
-            found = await client.get(await find_run_id(client, run))
+    async with orchestrator_client(target) as client:
+        found = await client.get(await find_run_id(client, run))
     return found.session_id or found.run_id
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.target.run import details_removed, find_run_id, read_events
 
 if TYPE_CHECKING:
@@ -54,39 +54,35 @@ def messages(
 
 
 async def _read(orchestrator: str, name: str) -> RunView:
-    from archon.client import Client
     from archon.run_view import RunView
 
     view = RunView()
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            run = await client.get(await find_run_id(client, name))
-            if not await read_events(client, run, view.apply):
-                raise details_removed(run.run_id)
+    async with orchestrator_client(orchestrator) as client:
+        run = await client.get(await find_run_id(client, name))
+        if not await read_events(client, run, view.apply):
+            raise details_removed(run.run_id)
     return view
 
 
 async def _follow(orchestrator: str, name: str, *, as_json: bool) -> None:
     import json
 
-    from archon.client import Client
     from archon.run_view import RunView
     from archon_services.cli.render.message_text import message_row
 
     view = RunView()
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            printed = 0
-            async for event in client.watch(await find_run_id(client, name), durable_only=True):
-                view.apply(event)
-                for each in view.messages[printed:]:
-                    if as_json:
-                        print(json.dumps(_document(view, each, time.time()), ensure_ascii=False), flush=True)
-                    else:
-                        after, sender, to, kind, state, content = message_row(view, each, time.time(), {})
-                        refused = f" ({state})" if each.failure is not None else ""
-                        print(f"{after}  {sender} -> {to}  {kind}: {content}{refused}", flush=True)
-                printed = len(view.messages)
+    async with orchestrator_client(orchestrator) as client:
+        printed = 0
+        async for event in client.watch(await find_run_id(client, name), durable_only=True):
+            view.apply(event)
+            for each in view.messages[printed:]:
+                if as_json:
+                    print(json.dumps(_document(view, each, time.time()), ensure_ascii=False), flush=True)
+                else:
+                    after, sender, to, kind, state, content = message_row(view, each, time.time(), {})
+                    refused = f" ({state})" if each.failure is not None else ""
+                    print(f"{after}  {sender} -> {to}  {kind}: {content}{refused}", flush=True)
+            printed = len(view.messages)
 
 
 def _document(view: RunView, each: MessageView, now: float) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from archon_services.cli.options import OrchestratorOption, RunArgument
-from archon_services.cli.target.mesh import connecting, find_orchestrator, orchestrator_flag
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client, orchestrator_flag
 from archon_services.cli.target.run import find_run_id
 
 
@@ -19,12 +19,9 @@ def pause(run: RunArgument, orchestrator: OrchestratorOption = "") -> None:
 
 
 async def _pause(orchestrator: str, name: str, flag: str) -> str:
-    from archon.client import Client
-
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            before = await client.get(await find_run_id(client, name))
-            run = await client.pause(before.run_id)
+    async with orchestrator_client(orchestrator) as client:
+        before = await client.get(await find_run_id(client, name))
+        run = await client.pause(before.run_id)
     hint = f"Resume it with `archon resume {run.run_id[:12]}{flag}`."
     if before.paused:
         return f"Run {run.run_id} is already paused. {hint}"

@@ -15,7 +15,7 @@ from archon_services.cli.drawing_format import Format, format_of
 from archon_services.cli.errors import NOT_FOUND, UNREACHABLE, USAGE, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
 from archon_services.cli.render.output import console, is_terminal, save_text, strip_controls, style_of
-from archon_services.cli.target.mesh import connecting, find_target, orchestrator_flag
+from archon_services.cli.target.mesh import find_target, orchestrator_client, orchestrator_flag
 from archon_services.cli.target.run import find_run_id
 from archon_services.cli.text_input import decode_utf8, read_text
 
@@ -84,25 +84,25 @@ def make(
 async def _make(
     goal: Goal, roles: tuple[str, ...], planner: str, timeout: float, orchestrator: str, *, quiet: bool
 ) -> Plan:
-    from archon.client import Client
     from archon.errors import DeadlineExceeded, PlanFailed, Unavailable
     from archon_services.cli.target.temporary_mesh import running_or_own_mesh
 
-    async with running_or_own_mesh(orchestrator, quiet=quiet) as (target, signals):
-        with connecting("orchestrator", target.orchestrator):
-            async with Client(target.orchestrator) as client:
-                try:
-                    made = client.plan(goal, roles=roles, planner=planner, timeout=timeout)
-                    return (await signals.guard(made)).proto
-                except PlanFailed as error:
-                    raise CliError(_with_faults(str(error), error)) from error
-                except (DeadlineExceeded, Unavailable) as error:
-                    if "role" in error.metadata:
-                        hint = "`archon agents` lists the instances, `archon logs planner` their logs."
-                        raise CliError(str(error), hint=hint, code=UNREACHABLE) from error
-                    if isinstance(error, DeadlineExceeded):
-                        raise CliError(f"there is no plan within {timeout:g} s", code=UNREACHABLE) from error
-                    raise
+    async with (
+        running_or_own_mesh(orchestrator, quiet=quiet) as (target, signals),
+        orchestrator_client(target.orchestrator) as client,
+    ):
+        try:
+            made = client.plan(goal, roles=roles, planner=planner, timeout=timeout)
+            return (await signals.guard(made)).proto
+        except PlanFailed as error:
+            raise CliError(_with_faults(str(error), error)) from error
+        except (DeadlineExceeded, Unavailable) as error:
+            if "role" in error.metadata:
+                hint = "`archon agents` lists the instances, `archon logs planner` their logs."
+                raise CliError(str(error), hint=hint, code=UNREACHABLE) from error
+            if isinstance(error, DeadlineExceeded):
+                raise CliError(f"there is no plan within {timeout:g} s", code=UNREACHABLE) from error
+            raise
 
 
 @plan.command()
@@ -149,11 +149,8 @@ def edit(
 
 
 async def _run_of(target: Target, name: str) -> Run:
-    from archon.client import Client
-
-    with connecting("orchestrator", target.orchestrator):
-        async with Client(target.orchestrator) as client:
-            run = (await client.get(await find_run_id(client, name))).proto
+    async with orchestrator_client(target.orchestrator) as client:
+        run = (await client.get(await find_run_id(client, name))).proto
     if not run.plan.steps:
         raise _no_plan(run)
     return run
@@ -171,24 +168,22 @@ def _no_plan(run: Run) -> CliError:
 
 
 async def _edit(target: Target, name: str, text: str, seq: int, file: Path) -> Run:
-    from archon.client import Client
     from archon.errors import Aborted, FailedPrecondition, InvalidArgument
 
     run = await _run_of(target, name)
-    with connecting("orchestrator", target.orchestrator):
-        async with Client(target.orchestrator) as client:
-            try:
-                await client.edit_plan(run.run_id, text, expected_seq=seq or run.plan.change_seq)
-                return (await client.get(run.run_id)).proto
-            except Aborted as error:
-                raise CliError(
-                    f"the plan of run {run.run_id} has changed since {file} was written: {error}",
-                    hint=f"`archon plan show {run.run_id[:12]} --format json` prints the present plan.",
-                ) from error
-            except InvalidArgument as error:
-                raise CliError(_with_faults(f"{file} cannot be executed: {error}", error), code=USAGE) from error
-            except FailedPrecondition as error:
-                raise CliError(f"the plan of run {run.run_id} cannot be edited: {error}") from error
+    async with orchestrator_client(target.orchestrator) as client:
+        try:
+            await client.edit_plan(run.run_id, text, expected_seq=seq or run.plan.change_seq)
+            return (await client.get(run.run_id)).proto
+        except Aborted as error:
+            raise CliError(
+                f"the plan of run {run.run_id} has changed since {file} was written: {error}",
+                hint=f"`archon plan show {run.run_id[:12]} --format json` prints the present plan.",
+            ) from error
+        except InvalidArgument as error:
+            raise CliError(_with_faults(f"{file} cannot be executed: {error}", error), code=USAGE) from error
+        except FailedPrecondition as error:
+            raise CliError(f"the plan of run {run.run_id} cannot be edited: {error}") from error
 
 
 def _read(file: Path) -> tuple[str, int]:

@@ -20,7 +20,7 @@ from archon_services.cli.options import (
     TaskOption,
 )
 from archon_services.cli.render.output import print_stderr
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.target.recorded_calls import is_run_file, open_run, read_records
 from archon_services.cli.target.run import find_run_id, read_events
 
@@ -123,15 +123,13 @@ class _Report:
 
     async def of_run(self, orchestrator: str, name: str) -> None:
         """Reports the calls of a run of the mesh."""
-        from archon.client import Client
 
-        with connecting("orchestrator", orchestrator):
-            async with Client(orchestrator) as client:
-                run = (await client.get(await find_run_id(client, name))).proto
-                expected = await _expected(client, run)
-                steps = {task.step_id: task.task_id for task in run.tasks if task.step_id}
-                async for record in client.records(run.run_id, role=self._role):
-                    self._add(record, expected.get((record.task.task_id, record.task.attempt)), steps)
+        async with orchestrator_client(orchestrator) as client:
+            run = (await client.get(await find_run_id(client, name))).proto
+            expected = await _expected(client, run)
+            steps = {task.step_id: task.task_id for task in run.tasks if task.step_id}
+            async for record in client.records(run.run_id, role=self._role):
+                self._add(record, expected.get((record.task.task_id, record.task.attempt)), steps)
         ended = run.HasField("end_time")
         role = self._role or self._task
         self._end(run.usage.model_calls, role, ended=ended)

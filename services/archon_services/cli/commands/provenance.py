@@ -13,7 +13,7 @@ from archon_services.cli.drawing_format import Format, format_of
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
 from archon_services.cli.render.output import save_text
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.target.run import details_removed, find_run_id, read_events
 
 if TYPE_CHECKING:
@@ -92,15 +92,13 @@ def _rendered(found: Provenance, quoted: list[QuotedSource] | None, form: Format
 
 
 async def _read(orchestrator: str, name: str) -> RunProvenance:
-    from archon.client import Client
     from archon.lineage import RunProvenance
 
     read = RunProvenance()
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            run = await client.get(await find_run_id(client, name))
-            if not await read_events(client, run, read.apply):
-                raise details_removed(run.run_id)
-            async for record in client.records(run.run_id):
-                read.add(record)
+    async with orchestrator_client(orchestrator) as client:
+        run = await client.get(await find_run_id(client, name))
+        if not await read_events(client, run, read.apply):
+            raise details_removed(run.run_id)
+        async for record in client.records(run.run_id):
+            read.add(record)
     return read

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from archon_services.cli.options import JsonOption, OrchestratorOption
 from archon_services.cli.render.output import print_json, print_table, strip_controls
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 
 if TYPE_CHECKING:
     from archon.types import QuotaCount, QuotaUse
@@ -42,11 +42,8 @@ def quotas(as_json: JsonOption = False, orchestrator: OrchestratorOption = "") -
 
 
 async def _quotas(orchestrator: str) -> list[QuotaUse]:
-    from archon.client import Client
-
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            return await client.quotas(limit=LISTED)
+    async with orchestrator_client(orchestrator) as client:
+        return await client.quotas(limit=LISTED)
 
 
 def _cell(count: QuotaCount | None) -> str:

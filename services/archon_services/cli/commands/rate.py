@@ -9,7 +9,7 @@ import typer
 
 from archon_services.cli.identity import calling_as
 from archon_services.cli.options import IdentityOption, OrchestratorOption, RunArgument
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.target.run import find_run_id
 
 
@@ -30,10 +30,7 @@ def rate(
 
 
 async def _rate(orchestrator: str, name: str, stars: int, comment: str) -> str:
-    from archon.client import Client
-
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            run_id = await find_run_id(client, name)
-            await client.rate(run_id, stars, comment)
+    async with orchestrator_client(orchestrator) as client:
+        run_id = await find_run_id(client, name)
+        await client.rate(run_id, stars, comment)
     return run_id

@@ -14,7 +14,7 @@ from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.identity import calling_as
 from archon_services.cli.options import IdentityOption, OrchestratorOption, RunArgument
 from archon_services.cli.render.output import strip_controls
-from archon_services.cli.target.mesh import connecting, find_orchestrator, orchestrator_flag
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client, orchestrator_flag
 from archon_services.cli.target.run import find_run_id
 from archon_services.cli.text_input import read_text
 
@@ -85,11 +85,8 @@ def respond(
 
 
 async def _get(orchestrator: str, name: str) -> Run:
-    from archon.client import Client
-
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            return (await client.get(await find_run_id(client, name))).proto
+    async with orchestrator_client(orchestrator) as client:
+        return (await client.get(await find_run_id(client, name))).proto
 
 
 def _decision(*, approve: bool, reject: bool, modify: Path | None, file: Path | None) -> str:
@@ -103,12 +100,9 @@ def _decision(*, approve: bool, reject: bool, modify: Path | None, file: Path | 
 async def _send(
     orchestrator: str, run_id: str, input_id: str, answer: Goal, request_id: str, decision: str = ""
 ) -> Run:
-    from archon.client import Client
-
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            after = await client.respond(run_id, input_id, answer, decision=decision, request_id=request_id)
-            return after.proto
+    async with orchestrator_client(orchestrator) as client:
+        after = await client.respond(run_id, input_id, answer, decision=decision, request_id=request_id)
+        return after.proto
 
 
 def _answer(orchestrator: str, run: Run, input_id: str, answer: Goal, request_id: str, decision: str) -> Run:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from archon_services.cli.errors import CliError
 from archon_services.cli.options import OrchestratorOption, RunArgument
-from archon_services.cli.target.mesh import connecting, find_orchestrator, orchestrator_flag
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client, orchestrator_flag
 from archon_services.cli.target.run import find_run_id
 
 if TYPE_CHECKING:
@@ -20,16 +20,14 @@ def resume(run: RunArgument, orchestrator: OrchestratorOption = "") -> None:
 
 
 async def _resume(orchestrator: str, name: str, flag: str) -> str:
-    from archon.client import Client
     from archon_services.cli.render.questions import pending_question
     from archon_services.cli.render.rerun import rerun_hint
 
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            before = await client.get(await find_run_id(client, name))
-            if before.state.final:
-                raise CliError(_ended_text(before), hint=rerun_hint(before.proto, flag))
-            run = await client.resume(before.run_id)
+    async with orchestrator_client(orchestrator) as client:
+        before = await client.get(await find_run_id(client, name))
+        if before.state.final:
+            raise CliError(_ended_text(before), hint=rerun_hint(before.proto, flag))
+        run = await client.resume(before.run_id)
     if not before.paused:
         return f"Run {run.run_id} is not paused."
     if run.paused:

@@ -217,15 +217,13 @@ async def _submit_later(target: Target, request: RunRequest, time: float) -> Non
     """Adds a schedule with one time."""
     from datetime import datetime
 
-    from archon.client import Client
     from archon_services.cli.render.output import local_time
-    from archon_services.cli.target.mesh import connecting
+    from archon_services.cli.target.mesh import orchestrator_client
 
     name = f"run-{datetime.fromtimestamp(time):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
     run: Any = request.options()
-    with connecting("orchestrator", target.orchestrator):
-        async with Client(target.orchestrator) as client:
-            await client.schedules.create(name, request.goal, run=run, at=time)
+    async with orchestrator_client(target.orchestrator) as client:
+        await client.schedules.create(name, request.goal, run=run, at=time)
     print(f"{name}: at {local_time(time)}. `archon schedule show {name}` shows its run, `remove` cancels it.")
 
 

@@ -14,7 +14,7 @@ from archon_services.cli.options import JsonOption, OrchestratorOption, WatchOpt
 from archon_services.cli.render.output import age, one_line, print_json, print_table
 from archon_services.cli.run_filter import RunFilter, StateName
 from archon_services.cli.run_ids import short_length
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.watching import repeat
 
 if TYPE_CHECKING:
@@ -89,13 +89,10 @@ def _without_stars(cells: tuple[str, ...]) -> tuple[str, ...]:
 
 
 async def _list(orchestrator: str, wanted: RunFilter) -> list[Run]:
-    from archon.client import Client
-
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            listed = await wanted.list(client)
-            slots = asyncio.Semaphore(AT_ONCE)
-            detailed = await asyncio.gather(*(_details(client, run, slots) for run in listed))
+    async with orchestrator_client(orchestrator) as client:
+        listed = await wanted.list(client)
+        slots = asyncio.Semaphore(AT_ONCE)
+        detailed = await asyncio.gather(*(_details(client, run, slots) for run in listed))
     return [run for run in detailed if wanted.admits(run)][: wanted.limit]
 
 

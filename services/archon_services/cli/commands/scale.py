@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from archon.plain_text import counted
 from archon_services.cli.name_pairs import read_pairs
-from archon_services.cli.render.output import counted, print_stderr
+from archon_services.cli.render.output import print_stderr
 from archon_services.cli.target.mesh import running_home
 from archon_services.local_mesh import send_command
 

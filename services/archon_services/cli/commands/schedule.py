@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
+from archon.plain_text import counted
 from archon_services.cli.commands.run import StrategyName, budget_of
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import JsonOption, MetadataOption, OrchestratorOption, UserOption
-from archon_services.cli.render.output import counted, print_json
+from archon_services.cli.render.output import print_json
 from archon_services.cli.render.schedule_text import fire_values, print_fires, print_schedule, print_schedules, values
 from archon_services.cli.run_metadata import metadata_of
 from archon_services.cli.schedule_options import (
@@ -34,7 +35,7 @@ from archon_services.cli.schedule_options import (
     ZoneOption,
     schedule_options,
 )
-from archon_services.cli.target.mesh import connecting, find_orchestrator, find_target
+from archon_services.cli.target.mesh import call_orchestrator, find_target
 from archon_services.cli.text_input import read_goal
 from archon_services.cli.when import time_of
 
@@ -310,17 +311,8 @@ def _call(orchestrator: str, call: Callable[[Client], Awaitable[T]]) -> T:
     from archon.errors import AlreadyExists, UnknownSchedule
     from archon_services.cli.errors import NOT_FOUND
 
-    address = find_orchestrator(orchestrator)
-
-    async def run() -> T:
-        from archon.client import Client
-
-        with connecting("orchestrator", address):
-            async with Client(address) as client:
-                return await call(client)
-
     try:
-        return asyncio.run(run())
+        return call_orchestrator(orchestrator, call)
     except UnknownSchedule as error:
         raise CliError(error.message, hint="`archon schedule list` lists the schedules.", code=NOT_FOUND) from None
     except AlreadyExists as error:

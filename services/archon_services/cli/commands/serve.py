@@ -279,11 +279,11 @@ def _become_program(file: Path, variables: Mapping[str, str]) -> NoReturn:
 
 def _serve_yaml(file: Path, model: str, place: Place, *, check: bool) -> None:
     from archon.errors import InvalidArgument, NotFound
+    from archon.plain_text import counted
     from archon_mesh.declared import load_agent
     from archon_mesh.node.tools import tool_descriptions
     from archon_services.agents.app import serve_role
     from archon_services.agents.settings import AgentServiceSettings
-    from archon_services.cli.render.output import counted
 
     overrides = replace(AgentServiceSettings().overrides(), model=model or None)
     try:

@@ -14,7 +14,7 @@ from archon_services.cli.commands.token import lifetime_of
 from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import LAST, OrchestratorOption
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.target.run import find_run_id
 from archon_services.local_mesh import live_state
 from archon_services.local_mesh.browser_login import gateway_url
@@ -52,8 +52,5 @@ def share(
 
 
 async def _existing(orchestrator: str, name: str) -> str:
-    from archon.client import Client
-
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            return (await client.get(await find_run_id(client, name))).run_id
+    async with orchestrator_client(orchestrator) as client:
+        return (await client.get(await find_run_id(client, name))).run_id

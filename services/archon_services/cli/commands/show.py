@@ -12,7 +12,7 @@ import typer
 from archon_services.cli.errors import CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
 from archon_services.cli.render.output import console, is_terminal, print_json, strip_controls, style_of
-from archon_services.cli.target.mesh import Target, connecting, find_target, orchestrator_flag
+from archon_services.cli.target.mesh import Target, find_target, orchestrator_client, orchestrator_flag
 from archon_services.cli.target.run import find_run_id, read_events
 from archon_services.cli.wrapping import wrapped
 
@@ -53,15 +53,13 @@ def show(
 
 
 async def _get(target: Target, name: str) -> tuple[Run, RunView, dict[tuple[str, int], Calls]]:
-    from archon.client import Client
     from archon_services.cli.render.run_summary import version_of
     from archon_services.cli.target.memory_versions import memory_versions
 
-    with connecting("orchestrator", target.orchestrator):
-        async with Client(target.orchestrator) as client:
-            run = (await client.get(await find_run_id(client, name))).proto
-            view = await _view(client, run)
-            calls = await _read_calls(client, run, view)
+    async with orchestrator_client(target.orchestrator) as client:
+        run = (await client.get(await find_run_id(client, name))).proto
+        view = await _view(client, run)
+        calls = await _read_calls(client, run, view)
     # The last answers are published after the end of the run, so the run does not have their versions.
     versions = await memory_versions(target.memory, run)
     for task in run.tasks:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from typing import Annotated, Final
 
 import typer
@@ -16,7 +15,7 @@ from archon.security.tokens import Audience, claims_of
 from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import JsonOption
-from archon_services.cli.render.output import print_json, print_table
+from archon_services.cli.render.output import print_json, print_table, zoned_time
 from archon_services.common.sealing import Sealer
 from archon_services.local_mesh import live_state
 from archon_services.local_mesh.audit_keys import prepare_audit_key
@@ -199,4 +198,4 @@ def lifetime_of(text: str) -> float:
 def _time(seconds: object) -> str:
     if not isinstance(seconds, (int, float)):
         return "-"
-    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(seconds))
+    return zoned_time(seconds)

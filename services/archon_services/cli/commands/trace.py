@@ -15,7 +15,7 @@ import typer
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument, SaveOption
 from archon_services.cli.render.output import console, is_terminal, save_text
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.target.run import find_run_id, read_events
 
 if TYPE_CHECKING:
@@ -80,24 +80,22 @@ def _format_of(file: Path | None) -> Format:
 
 
 async def _read(orchestrator: str, name: str) -> Waterfall:
-    from archon.client import Client
     from archon.run_view import RunView
     from archon_services.cli.render.waterfall.calls import Call, read_call
     from archon_services.cli.render.waterfall.summary import DELETED, view_of
     from archon_services.cli.render.waterfall.tree import waterfall
 
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            run = await client.get(await find_run_id(client, name))
-            view, calls, notes = RunView(), list[Call](), list[str]()
-            if await read_events(client, run, view.apply):
-                async for record in client.records(run.run_id):
-                    if len(calls) >= MAX_CALLS:
-                        notes.append(f"the run has more than {MAX_CALLS:,} call records; the others are missing")
-                        break
-                    calls.append(read_call(record.proto))
-            else:
-                view, notes = view_of(run.proto), [DELETED]
+    async with orchestrator_client(orchestrator) as client:
+        run = await client.get(await find_run_id(client, name))
+        view, calls, notes = RunView(), list[Call](), list[str]()
+        if await read_events(client, run, view.apply):
+            async for record in client.records(run.run_id):
+                if len(calls) >= MAX_CALLS:
+                    notes.append(f"the run has more than {MAX_CALLS:,} call records; the others are missing")
+                    break
+                calls.append(read_call(record.proto))
+        else:
+            view, notes = view_of(run.proto), [DELETED]
     return waterfall(view, calls, time.time(), notes)
 
 

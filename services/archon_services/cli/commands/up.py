@@ -11,13 +11,14 @@ from typing import Annotated
 
 import typer
 
+from archon.plain_text import duration
 from archon_services.cli.contexts import active_context, find_home
 from archon_services.cli.errors import OK, USAGE, CliError, Interrupted
 from archon_services.cli.interrupts import Signals, exit_code
 from archon_services.cli.name_pairs import read_pairs
 from archon_services.cli.page_build import build_detached, building_page
 from archon_services.cli.render.mesh_screen import MeshLines, MeshScreen, mesh_table
-from archon_services.cli.render.output import console, duration, is_terminal, print_stderr
+from archon_services.cli.render.output import console, is_terminal, print_stderr
 from archon_services.cli.target.temporary_mesh import own_mesh
 from archon_services.cli.wrapping import wrapped
 from archon_services.local_mesh import Home, MeshOptions, MeshState, live_state, spawn, stop_mesh, wait_ready

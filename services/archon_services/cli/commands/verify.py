@@ -15,7 +15,7 @@ from archon_services.cli.options import JsonOption, KeyOption, OrchestratorOptio
 from archon_services.cli.render.output import print_json
 from archon_services.cli.render.verified import run_sentence
 from archon_services.cli.target.audit_keys import public_keys
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.target.run import find_run_id
 from archon_services.cli.wrapping import wrapped
 
@@ -74,11 +74,9 @@ def verify(
 
 async def _fetch(orchestrator: str, name: str) -> RunHistory:
     from archon.audit_client import AuditClient
-    from archon.client import Client
 
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client, AuditClient(orchestrator) as audit:
-            return await audit.history(await find_run_id(client, name))
+    async with orchestrator_client(orchestrator) as client, AuditClient(orchestrator) as audit:
+        return await audit.history(await find_run_id(client, name))
 
 
 def _read(file: Path) -> RunHistory:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 from archon_services.cli.contexts import active_context, find_home
 from archon_services.cli.options import JsonOption, OrchestratorOption
-from archon_services.cli.render.output import print_json, print_table
+from archon_services.cli.render.output import print_json, print_table, zoned_time
 from archon_services.cli.target.mesh import target_or_none
 
 
@@ -34,7 +34,7 @@ def whoami(orchestrator: OrchestratorOption = "", as_json: JsonOption = False) -
     if as_json:
         print_json(asdict(caller))
         return
-    until = "-" if caller.expires is None else time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(caller.expires))
+    until = "-" if caller.expires is None else zoned_time(caller.expires)
     if caller.expires is not None and caller.expires <= time.time():
         until += ", expired"
     rows = [

@@ -11,7 +11,7 @@ import typer
 from archon_services.cli.errors import NOT_FOUND, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
 from archon_services.cli.render.output import print_json, strip_controls
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.target.run import details_removed, find_run_id, read_events
 
 if TYPE_CHECKING:
@@ -53,13 +53,11 @@ def why(
 
 
 async def _read(orchestrator: str, name: str) -> tuple[DispatchReport, Mapping[str, str]]:
-    from archon.client import Client
     from archon_services.cli.render.why import DispatchReport
 
     report = DispatchReport()
-    with connecting("orchestrator", orchestrator):
-        async with Client(orchestrator) as client:
-            run = await client.get(await find_run_id(client, name))
-            if not await read_events(client, run, lambda event: report.apply(event.proto)):
-                raise details_removed(run.run_id)
+    async with orchestrator_client(orchestrator) as client:
+        run = await client.get(await find_run_id(client, name))
+        if not await read_events(client, run, lambda event: report.apply(event.proto)):
+            raise details_removed(run.run_id)
     return report, run.metadata

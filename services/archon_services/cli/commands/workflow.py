@@ -23,7 +23,7 @@ from archon_services.cli.options import (
 )
 from archon_services.cli.render.output import print_json, print_stderr, print_table, save_text
 from archon_services.cli.run_metadata import metadata_of
-from archon_services.cli.target.mesh import Target, connecting, find_target, orchestrator_flag
+from archon_services.cli.target.mesh import Target, find_target, orchestrator_client, orchestrator_flag
 from archon_services.cli.target.run import find_run_id
 from archon_services.cli.target.temporary_mesh import running_or_own_mesh
 from archon_services.cli.text_input import decode_utf8
@@ -251,12 +251,10 @@ async def _run(request: RunRequest, template: Workflow, orchestrator: str, *, as
 async def _completed(target: Target, name: str) -> Run:
     """Returns a run with a plan. Raises CliError unless it has completed."""
     from archon.api.common.v1 import common_pb2
-    from archon.client import Client
     from archon_services.cli.render.state_names import state_name
 
-    with connecting("orchestrator", target.orchestrator):
-        async with Client(target.orchestrator) as client:
-            found = (await client.get(await find_run_id(client, name))).proto
+    async with orchestrator_client(target.orchestrator) as client:
+        found = (await client.get(await find_run_id(client, name))).proto
     if not found.HasField("plan"):
         raise CliError(f"run {found.run_id} has no plan to record", hint="Run a goal with `--strategy plan`.")
     if found.state != common_pb2.TASK_STATE_COMPLETED:

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeVar
 
 from archon_services.cli.errors import USAGE, CliError
-from archon_services.cli.target.mesh import connecting
+from archon_services.cli.target.mesh import orchestrator_client
 
 if TYPE_CHECKING:
     from archon.client import Client
@@ -80,19 +80,17 @@ class LiveRun:
         return asyncio.run(self._connected(call))
 
     async def _connected(self, call: Callable[[Client], Awaitable[T]]) -> T:
-        from archon.client import Client
         from archon.errors import FailedPrecondition, InvalidArgument, RunExpired
 
-        with connecting("orchestrator", self._orchestrator):
-            async with Client(self._orchestrator) as client:
-                try:
-                    return await call(client)
-                except InvalidArgument as error:
-                    raise CliError(error.message, code=USAGE) from None
-                except RunExpired:
-                    raise
-                except FailedPrecondition as error:
-                    raise CliError(error.message) from None
+        async with orchestrator_client(self._orchestrator) as client:
+            try:
+                return await call(client)
+            except InvalidArgument as error:
+                raise CliError(error.message, code=USAGE) from None
+            except RunExpired:
+                raise
+            except FailedPrecondition as error:
+                raise CliError(error.message) from None
 
 
 def holds_of(run: Run) -> list[RunQuestion]:

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from archon.api.agent.v1 import agent_pb2
+from archon.plain_text import counted, duration, iso_time
 from archon.run_view import RunView, TaskState
 from archon.types import RunBreakpoint, RunQuestion, RunRecord
 from archon.wire import described, to_seconds
 from archon_mesh.explain.event_text import event_text
-from archon_mesh.explain.explanation import iso_time
-from archon_services.cli.render.output import counted, duration, strip_controls
+from archon_services.cli.render.output import strip_controls
 from archon_services.cli.render.run_text import clock_text, task_notes, task_text
 from archon_services.cli.render.task_tree import in_order
 from archon_services.debugging import FrameView, MemoryRead, Stepper

@@ -7,10 +7,11 @@ from typing import Final
 
 from archon.api.common.v1 import plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.plain_text import duration
 from archon.types.bid import Bid
 from archon.types.resolution import Resolution
 from archon.types.verdict import Verdict
-from archon_services.cli.render.output import cost_text, duration, one_line
+from archon_services.cli.render.output import cost_text, one_line
 
 SHOWN: Final = 200
 """Characters of each text of a verdict."""

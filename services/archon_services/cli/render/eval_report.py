@@ -8,10 +8,11 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
+from archon.plain_text import counted, duration
 from archon_mesh.evals import CaseResult, Change, Comparison, EvalReport
 from archon_mesh.evals.comparison import ENOUGH
 from archon_mesh.evals.report import COST, PASSED, SECONDS, TOKENS
-from archon_services.cli.render.output import cost_text, duration, one_line
+from archon_services.cli.render.output import cost_text, one_line
 
 WIDTH: Final = 80
 MAX_FAILURES: Final = 20
@@ -26,7 +27,7 @@ def report_lines(report: EvalReport, comparison: Comparison | None, baseline: st
     """Yields the lines of a report; `baseline` is the name of the results compared with."""
     trials = f", {report.repeat} trials each" if report.repeat > 1 else ""
     spent = cost_text(round(report.spent_usd * 1e6)) or "no cost"
-    yield f"{_counted(len(report.cases), 'case')}{trials}, {duration(report.seconds)}, {spent}"
+    yield f"{counted(len(report.cases), 'case')}{trials}, {duration(report.seconds)}, {spent}"
     yield from _metric_lines(report)
     yield from _failure_lines(report)
     if comparison is not None:
@@ -40,21 +41,21 @@ def conclusion(report: EvalReport, comparison: Comparison | None) -> str:
     """Returns the last sentence: passed, or why not."""
     wrong = []
     if report.failures:
-        wrong.append(f"{_counted(len(report.failures), 'case')} below the threshold")
+        wrong.append(f"{counted(len(report.failures), 'case')} below the threshold")
     if comparison is not None and comparison.regressed:
         worse = ", ".join(_name(change.metric) for change in comparison.regressions)
         wrong.append(f"a regression of {worse} beyond noise")
     if report.skipped:
-        wrong.append(f"{_counted(report.skipped, 'trial')} not run, because the budget is used up")
+        wrong.append(f"{counted(report.skipped, 'trial')} not run, because the budget is used up")
     if not wrong and not report.passed:
         wrong.append("no case is scored yet")
-    unscored = f" {_counted(report.unscored, 'case')} not scored yet." if report.unscored else ""
+    unscored = f" {counted(report.unscored, 'case')} not scored yet." if report.unscored else ""
     return (f"FAILED: {'; '.join(wrong)}." if wrong else "Passed.") + unscored
 
 
 def comparison_lines(comparison: Comparison, baseline: str) -> Iterator[str]:
-    """Yields the lines of a comparison."""
-    how = f"{_counted(comparison.compared, 'case')} in both" if comparison.compared else "no case in both: not paired"
+    """Yields the changes of each figure against the baseline, and a warning below ENOUGH paired cases."""
+    how = f"{counted(comparison.compared, 'case')} in both" if comparison.compared else "no case in both: not paired"
     yield f"Against {one_line(baseline, 50)} ({how}):"
     rows = [_change_row(change) for change in comparison.changes]
     widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
@@ -80,7 +81,7 @@ def _failure_lines(report: EvalReport) -> Iterator[str]:
     if not report.failures:
         return
     yield ""
-    yield f"{_counted(len(report.failures), 'case')} below the threshold:"
+    yield f"{counted(len(report.failures), 'case')} below the threshold:"
     width = min(32, max(len(case.case_id) for case in report.failures[:MAX_FAILURES]))
     for case in report.failures[:MAX_FAILURES]:
         passed, scored = _trials(case)
@@ -136,7 +137,3 @@ def _name(metric: str) -> str:
 def _listed(names: tuple[str, ...]) -> str:
     more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
     return ", ".join(one_line(name, 40) for name in names[:MAX_NAMES]) + more
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -6,8 +6,9 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
+from archon.plain_text import iso_time
 from archon_mesh.explain import Audience, Explanation, Wording
-from archon_mesh.explain.explanation import confidence_text, iso_time
+from archon_mesh.explain.explanation import confidence_text
 from archon_services.cli.render.output import strip_controls
 
 WIDTH: Final = 80

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from archon.plain_text import counted
 from archon_services.cli.drawing_format import Format
-from archon_services.cli.render.output import counted
 
 if TYPE_CHECKING:
     from archon.registry import Edge, Graph

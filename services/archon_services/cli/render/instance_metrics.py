@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from archon.api.orchestrator.v1 import run_pb2
-from archon_services.cli.render.output import cost_text, duration
+from archon.plain_text import duration
+from archon_services.cli.render.output import cost_text
 
 HEADERS: Final = ("role", "instance", "tasks", "success", "mean", "p95", "cost", "stars", "bids kept", "won")
 NARROW: Final = 8

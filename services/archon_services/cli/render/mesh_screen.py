@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from archon_services.cli.render.output import console, duration, print_stderr, shown_address, style_of
+from archon.plain_text import duration
+from archon_services.cli.render.output import console, print_stderr, shown_address, style_of
 from archon_services.local_mesh.log_lines import parse_line
 from archon_services.local_mesh.logs import follow_logs
 from archon_services.local_mesh.state import MeshState, ProcessState

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from archon.plain_text import duration
 from archon_services.cli.errors import CliError
 
 if TYPE_CHECKING:
@@ -116,16 +118,6 @@ def style_of(state: str) -> str:
     return _STYLES.get(state, "")
 
 
-def duration(seconds: float) -> str:
-    """Formats a duration: 0.21 s, 12.3 s, 2 m 05 s, 3 h 07 m."""
-    if seconds < 60:
-        return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} m {rest:02} s"
-    return f"{minutes // 60} h {minutes % 60:02} m"
-
-
 def axis_label(seconds: float, total: float) -> str:
     """Formats a time on an axis of `total` seconds; in milliseconds on a short one, whose labels would be the same."""
     if not seconds:
@@ -170,9 +162,9 @@ def local_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def counted(count: int, noun: str) -> str:
-    """Formats a count with its noun in the singular or plural: 1 task, 2 tasks."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+def zoned_time(seconds: float) -> str:
+    """Formats seconds since the epoch in the local time zone, with its name."""
+    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(seconds))
 
 
 def strip_controls(text: str) -> str:

@@ -7,8 +7,9 @@ from typing import Final
 
 from archon.api.common.v1 import plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.plain_text import counted, duration
 from archon.wire import to_seconds
-from archon_services.cli.render.output import cost_text, counted, duration, one_line
+from archon_services.cli.render.output import cost_text, one_line
 from archon_services.cli.render.plan_document import estimate_of, in_order
 from archon_services.cli.render.state_names import state_name
 

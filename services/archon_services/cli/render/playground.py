@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
+from archon.plain_text import counted, duration
 from archon_mesh.run_diff import PieceKind
-from archon_services.cli.render.output import cost_text, counted, duration, strip_controls
+from archon_services.cli.render.output import cost_text, strip_controls
 from archon_services.cli.render.run_diff import marked_inline
 from archon_services.cli.wrapping import wrapped
 

@@ -27,7 +27,6 @@ class PromptOutput(Protocol):
     that are not recorded, and advice that concerns all calls."""
 
     def call(self, record: RunRecord, prompt: Prompt, number: int) -> None: ...
-
     def end(self, note: str, advice: Sequence[str] = ()) -> None: ...
 
 

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from archon.api.orchestrator.v1.run_pb2 import RunRecord
 from archon.json_text import json_object
+from archon.plain_text import counted, duration
 from archon.wire import to_seconds
-from archon_services.cli.render.output import cost_text, counted, duration
+from archon_services.cli.render.output import cost_text
 from archon_services.cli.render.prompt_sections import (
     TOOLS,
     Prompt,

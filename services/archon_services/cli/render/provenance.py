@@ -7,7 +7,8 @@ from itertools import groupby
 from typing import Any, Final
 
 from archon.lineage import Provenance, QuotedSource, Source, SourceKind
-from archon_services.cli.render.output import counted, one_line
+from archon.plain_text import counted
+from archon_services.cli.render.output import one_line
 
 WIDTH: Final = 80
 """Characters of a line."""

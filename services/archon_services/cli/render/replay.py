@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
-from archon_services.cli.render.output import counted, one_line, print_table, strip_controls
+from archon.plain_text import counted
+from archon_services.cli.render.output import one_line, print_table, strip_controls
 from archon_services.cli.render.verified import run_sentence
 from archon_services.cli.wrapping import wrapped
 

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.plain_text import counted
 from archon.types import ForkDecision, ForkPreview, TaskState
-from archon_services.cli.render.output import counted, one_line
+from archon_services.cli.render.output import one_line
 from archon_services.cli.render.state_names import is_reused
 from archon_services.cli.run_ids import SHORT
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
+from archon.plain_text import counted, duration
 from archon_mesh.run_diff import Piece, PieceKind, RunDiff, TaskDiff, TaskSide, TextChange
-from archon_services.cli.render.output import cost_text, counted, duration, one_line, strip_controls
+from archon_services.cli.render.output import cost_text, one_line, strip_controls
 
 MIN_WIDTH: Final = 80
 """Columns of a report at least; a wider terminal is used as a whole."""

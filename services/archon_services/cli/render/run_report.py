@@ -9,11 +9,12 @@ from typing import Final
 from archon.api.common.v1 import common_pb2, failure_pb2, plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.learning import CHOICES_KEY, LearnedChoices, read_choices
+from archon.plain_text import counted, duration
 from archon.run_view import RunView, TaskState, Usage, convert
 from archon.wire import to_seconds
 from archon_services.cli.render.decision_text import bid_text, winning_bid
 from archon_services.cli.render.incidents import incident_text
-from archon_services.cli.render.output import cost_text, counted, duration, local_time, one_line
+from archon_services.cli.render.output import cost_text, local_time, one_line
 from archon_services.cli.render.plan_document import estimate_of
 from archon_services.cli.render.plan_text import about, took_pieces
 from archon_services.cli.render.questions import PendingQuestion, pending_question

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 from typing_extensions import override
 
 from archon.api.orchestrator.v1 import run_pb2
+from archon.plain_text import duration
 from archon.run_view import RunView, TaskState, TaskView
 from archon.types import RunEvent
 from archon.wire import to_seconds
 from archon_services.cli.render.decision_text import decision_lines
-from archon_services.cli.render.output import console, duration, print_stderr, strip_controls, style_of
+from archon_services.cli.render.output import console, print_stderr, strip_controls, style_of
 from archon_services.cli.render.questions import asked_question, pending_question
 from archon_services.cli.render.run_text import (
     clock_text,

@@ -8,18 +8,11 @@ from typing import Final
 
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
+from archon.plain_text import duration
 from archon.run_view import Usage
 from archon_services.cli.render.answer import has_json, shown_answer
 from archon_services.cli.render.incidents import incident_text
-from archon_services.cli.render.output import (
-    cached_text,
-    console,
-    cost_text,
-    duration,
-    is_terminal,
-    print_table,
-    strip_controls,
-)
+from archon_services.cli.render.output import cached_text, console, cost_text, is_terminal, print_table, strip_controls
 from archon_services.cli.render.rerun import rerun_hint
 from archon_services.cli.render.state_names import state_name, task_label, task_state_name
 from archon_services.cli.render.task_tree import in_order

@@ -8,13 +8,14 @@ from typing import Final
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.context import ANONYMOUS
+from archon.plain_text import counted, duration
 from archon.run_view import Delegation, LastFailure, Outcome, Question, RunView, TaskState, TaskView, WaitKind
 from archon.run_view.convert import is_tool_call
 from archon.types import Message
 from archon.wire import policy_from_proto
 from archon_services.cli.render.decision_text import decision_lines, settled_text, verdict_lines
 from archon_services.cli.render.message_text import content_text, receiver_text
-from archon_services.cli.render.output import cost_text, counted, duration, one_line
+from archon_services.cli.render.output import cost_text, one_line
 from archon_services.cli.render.questions import decision_text, timed_out_text, truncate
 
 INSUFFICIENT_BUDGET: Final = "budget request denied: not enough left"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
+from archon_services.cli.render.output import zoned_time
+
 if TYPE_CHECKING:
-    from archon.history import ChainReport, RunReport, Seal
+    from archon.history import ChainReport, RunReport
 
 
 def run_sentence(report: RunReport, *, has_keys: bool) -> str:
@@ -20,7 +21,7 @@ def run_sentence(report: RunReport, *, has_keys: bool) -> str:
     if report.seal is None:
         reason = "no step is sealed" if has_keys else "without a public key (--key FILE) no seal is verified"
         return f"{run}: {size}: the links match, but {reason}"
-    sealed = f"sealed by key {report.seal.key_id} at {_time(report.seal)}"
+    sealed = f"sealed by key {report.seal.key_id} at {zoned_time(report.seal.time)}"
     if report.unlinked:
         return f"{run}: {size}, {sealed}: intact after the first {report.unlinked}, which have no links"
     if report.quarantined:
@@ -40,12 +41,8 @@ def chain_sentence(report: ChainReport, *, has_keys: bool) -> str:
         reason = "no entry is sealed" if has_keys else "without a public key (--key FILE) no seal is verified"
         return f"{chain}: {size}: the links match, but {reason}"
     rest = f", {report.last - report.sealed} not sealed yet" if report.sealed < report.last else ""
-    return f"{chain}: {size}, sealed by key {report.seal.key_id} at {_time(report.seal)}{rest}: intact"
+    return f"{chain}: {size}, sealed by key {report.seal.key_id} at {zoned_time(report.seal.time)}{rest}: intact"
 
 
 def _count(number: int, noun: str, nouns: str = "") -> str:
     return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
-
-
-def _time(seal: Seal) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S %Z", time.localtime(seal.time))

@@ -9,8 +9,9 @@ from typing import Any, Final
 from archon.api.common.v1 import failure_pb2, plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.learning import LearnedChoices, read_choices
+from archon.plain_text import counted, duration
 from archon_services.cli.render.instance_metrics import number, percent
-from archon_services.cli.render.output import cost_text, counted, duration, one_line
+from archon_services.cli.render.output import cost_text, one_line
 from archon_services.cli.render.state_names import state_name
 
 WIDTH: Final = 80

@@ -3,19 +3,25 @@ ARCHON_HOME."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from archon import errors
 from archon_services.cli.contexts import active_context, find_home
 from archon_services.cli.errors import START_HINT, UNREACHABLE, USAGE, CliError
 from archon_services.local_mesh.home import Home
 from archon_services.local_mesh.state import MeshState, live_state
+
+if TYPE_CHECKING:
+    from archon.client import Client
+
+T = TypeVar("T")
 
 ADDRESS_HINT: Final = "Check that it is running and that the address is right."
 
@@ -131,6 +137,28 @@ def connecting(service: str, address: str) -> Iterator[None]:
         raise CliError(
             f"cannot reach the {service} at {address}", hint=ADDRESS_HINT + named, code=UNREACHABLE
         ) from error
+
+
+@asynccontextmanager
+async def orchestrator_client(address: str) -> AsyncIterator[Client]:
+    """A client of an orchestrator during the block, in which transport errors are replaced as by `connecting`."""
+    from archon.client import Client
+
+    with connecting("orchestrator", address):
+        async with Client(address) as client:
+            yield client
+
+
+def call_orchestrator(orchestrator: str, call: Callable[[Client], Awaitable[T]]) -> T:
+    """Returns the result of a call of the orchestrator at an address, by default the one in use. Raises the errors of
+    the call, and CliError if there is no orchestrator."""
+    address = find_orchestrator(orchestrator)
+
+    async def run() -> T:
+        async with orchestrator_client(address) as client:
+            return await call(client)
+
+    return asyncio.run(run())
 
 
 def checked_address(address: str) -> str:

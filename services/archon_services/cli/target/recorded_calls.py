@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from archon_services.cli.errors import FAILED, NOT_FOUND, CliError
-from archon_services.cli.target.mesh import connecting, find_orchestrator
+from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.target.run import find_run_id
 
 if TYPE_CHECKING:
@@ -58,11 +58,9 @@ async def read_records(name: str, orchestrator: str) -> RunRecords:
     if is_run_file(name):
         file = open_run(Path(name))
         return RunRecords(file.run_id, list(file.records()))
-    from archon.client import Client
 
     address = find_orchestrator(orchestrator)
-    with connecting("orchestrator", address):
-        async with Client(address) as client:
-            run = await client.get(await find_run_id(client, name))
-            records = [record async for record in client.records(run.run_id)]
+    async with orchestrator_client(address) as client:
+        run = await client.get(await find_run_id(client, name))
+        records = [record async for record in client.records(run.run_id)]
     return RunRecords(run.run_id, records, {task.step_id: task.task_id for task in run.tasks if task.step_id})

@@ -80,7 +80,7 @@ class TenantPart(IdentityPart):
 
 
 class QuotasFile(Part):
-    """A file of quotas."""
+    """The file of quotas, of tenants and of identities in each tenant."""
 
     tenants: dict[str, TenantPart] = Field(default_factory=dict, max_length=MAX_ENTRIES, description="by tenant")
     identities: dict[str, IdentityPart] = Field(default_factory=dict, max_length=MAX_ENTRIES, description="by identity")

@@ -75,7 +75,8 @@ class HttpCalls(ServerCallContextBuilder):
         self._place = place
 
     def build(self, request: Request) -> ServerCallContext:
-        """Returns the call that a request makes."""
+        """Returns the A2A library's view of an HTTP request: the caller, the role of its path, and the extensions that
+        it asks for."""
         state: dict[str, Any] = {
             "headers": dict(request.headers),
             CALLER: request.scope.get(CALLER),

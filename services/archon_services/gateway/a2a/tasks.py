@@ -36,7 +36,6 @@ STATES: Final = {
     TaskState.AUTH_REQUIRED: a2a_pb2.TaskState.TASK_STATE_AUTH_REQUIRED,
 }
 
-TERMINAL: Final = frozenset(number for state, number in STATES.items() if state.final)
 INTERRUPTED: Final = frozenset((STATES[TaskState.INPUT_REQUIRED], STATES[TaskState.AUTH_REQUIRED]))
 
 _CONTEXTS: Final = uuid.UUID("6f0a2f5e-0f0c-5e0b-9d0e-9b1c2f3f4a55")

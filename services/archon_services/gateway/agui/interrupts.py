@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from ag_ui.core import Interrupt, ResumeEntry
 
 from archon.errors import FieldViolation, InvalidArgument, UnknownInterrupt
 from archon.json_text import json_object, json_or
+from archon.plain_text import iso_time
 from archon.secret_answers import is_secret, seal
 from archon.types.part import Part, json_part
 from archon.types.run_question import RunQuestion
@@ -114,7 +114,7 @@ def _expiry(question: RunQuestion) -> str | None:
     terms = question.terms
     if not question.expire_time or (terms is not None and terms.on_timeout == "escalate"):
         return None  # after the turn of one approver, the next one may still answer
-    return datetime.fromtimestamp(question.expire_time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return iso_time(question.expire_time)
 
 
 def _metadata(question: RunQuestion) -> dict[str, Any]:

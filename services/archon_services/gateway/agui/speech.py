@@ -49,7 +49,7 @@ class Speech:
         self._of_attempt: list[str] = []
 
     def begin(self, attempt: int) -> None:
-        """Begins an attempt."""
+        """Forgets the text of the attempt before; offsets of bytes begin at 0."""
         self._attempt, self._size, self._whole = attempt, 0, True
         self._last, self._space = None, ""
         self._of_attempt = []

@@ -14,6 +14,7 @@ from mcp_types import INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from archon.errors import RunExpired, UnknownRun
+from archon.plain_text import cut
 from archon.types.part import Part
 from archon.types.run import Run
 from archon.wire import JSON_TYPE
@@ -129,8 +130,7 @@ def summary_of(run: Run) -> dict[str, Any]:
 
 
 def _title(run: Run) -> str:
-    text = " ".join(_text(run.goal).split())
-    return text if len(text) <= MAX_TITLE else f"{text[: MAX_TITLE - 1]}…"
+    return cut(" ".join(_text(run.goal).split()), MAX_TITLE)
 
 
 def _text(parts: tuple[Part, ...]) -> str:

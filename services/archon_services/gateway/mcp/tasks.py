@@ -3,11 +3,11 @@ every process, and any replica answers for them."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from mcp_types import INTERNAL_ERROR
 
+from archon.plain_text import iso_time
 from archon.types.run import Run
 from archon.types.task_state import TaskState
 from archon_services.gateway.mcp.questions import Addresses, answerable, request_of
@@ -49,13 +49,9 @@ def _task(run: Run, status: str, message: str) -> dict[str, Any]:
     task = {
         "taskId": run.run_id,
         "status": status,
-        "createdAt": _time(run.create_time),
-        "lastUpdatedAt": _time(run.end_time or max(asked, run.create_time)),
+        "createdAt": iso_time(run.create_time),
+        "lastUpdatedAt": iso_time(run.end_time or max(asked, run.create_time)),
         "ttlMs": None,
         "pollIntervalMs": POLL_MS,
     }
     return task | ({"statusMessage": message} if message else {})
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -9,11 +9,11 @@ import hmac
 import ipaddress
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import urlsplit
 
 from archon.errors import InvalidArgument, Unavailable
+from archon.plain_text import iso_time
 from archon_services.orchestrator.channels.notice import Notice
 
 PREFIX: Final = "whsec_"
@@ -84,10 +84,10 @@ def body_of(notice: Notice, now: float) -> bytes:
         "role": notice.role,
         "text": notice.text,
         "approvers": list(notice.approvers),
-        "expires": _iso(notice.expires) if notice.expires else None,
+        "expires": iso_time(notice.expires) if notice.expires else None,
         "command": notice.command,
     }
-    content = {"type": "question.asked", "timestamp": _iso(now), "data": data}
+    content = {"type": "question.asked", "timestamp": iso_time(now), "data": data}
     return json.dumps(content, ensure_ascii=False).encode()
 
 
@@ -97,10 +97,6 @@ def signature_headers(key: bytes, id_: str, now: float, body: bytes) -> dict[str
     signed = f"{id_}.{timestamp}.".encode() + body
     signature = base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
     return {"webhook-id": id_, "webhook-timestamp": timestamp, "webhook-signature": f"v1,{signature}"}
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _check_url(url: str, *, insecure: bool) -> None:

@@ -141,7 +141,7 @@ async def test_a_gap_that_the_orchestrator_reports_is_resent(serve: Serve, dial:
 async def test_durability_19_a_parked_result_is_offered_to_any_stream(
     serve: Serve, dial: Dial, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.05)
+    monkeypatch.setattr("archon.agent.agent_sessions.SWEEP_INTERVAL", 0.05)
     agent = await serve(gate.handle)
     ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
     await begun_and_broken(agent, dial, gate, ref)
@@ -156,7 +156,7 @@ async def test_durability_19_a_parked_result_is_offered_to_any_stream(
 async def test_durability_19_an_unacked_result_is_offered_to_others(
     serve: Serve, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.05)
+    monkeypatch.setattr("archon.agent.agent_sessions.SWEEP_INTERVAL", 0.05)
     agent = await serve(echo)
     first, second = await dial(agent, "orchestrator-1"), await dial(agent, "orchestrator-2")
     ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
@@ -167,7 +167,7 @@ async def test_durability_19_an_unacked_result_is_offered_to_others(
 async def test_an_attempt_without_a_stream_reports_and_is_cancellable(
     serve: Serve, dial: Dial, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.05)
+    monkeypatch.setattr("archon.agent.agent_sessions.SWEEP_INTERVAL", 0.05)
     agent = await serve(gate.handle)
     ref = common_pb2.TaskRef(task_id="one", run_id="run-1", attempt=1, epoch=1)
     await begun_and_broken(agent, dial, gate, ref)
@@ -184,7 +184,7 @@ async def test_an_attempt_without_a_stream_reports_and_is_cancellable(
 async def test_durability_19_a_result_expires_after_its_park_ttl(
     serve: Serve, dial: Dial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.05)
+    monkeypatch.setattr("archon.agent.agent_sessions.SWEEP_INTERVAL", 0.05)
     agent = await serve(echo)
     async with FrameOrchestrator(agent.address) as peer:
         await peer.open(agent.instance_id, park_ttl=0.1)
@@ -243,7 +243,7 @@ async def test_the_memory_of_finished_tasks_and_runs_is_bounded(
 
 
 async def test_a_stream_without_open_does_not_stay(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archon.agent.server.SWEEP_INTERVAL", 0.02)
+    monkeypatch.setattr("archon.agent.agent_sessions.SWEEP_INTERVAL", 0.02)
     monkeypatch.setattr("archon.agent.session.OPEN_TIMEOUT", 0.05)
     agent = await serve(echo)
     async with FrameOrchestrator(agent.address) as peer:

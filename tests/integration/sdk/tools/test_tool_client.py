@@ -203,8 +203,14 @@ async def test_a_cancelled_call_is_cancelled_at_its_owner(own_mesh: Mesh, client
         lender.open.clear()
         call = asyncio.create_task(tool.execute({"n": 1}))
         await lender.began.wait()
+        assert not lender.cancelled.is_set()
         call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        async with asyncio.timeout(10):
+            await lender.cancelled.wait()
         await until(lambda: not lender.agent.shared_tools.running)
+        assert lender.ledger == [1], "the cancelled call is not sent again"
 
 
 @pytest.mark.search

@@ -20,6 +20,8 @@ from tests.fixtures.waiting import hold
 
 ROLES = {"requirements": [], "designer": ["requirements"], "implementer": ["requirements", "designer"]}
 SESSION = "session"
+TTL = 3.0
+"""Seconds of the lease of an agent."""
 
 
 class Crew:
@@ -47,10 +49,15 @@ class Crew:
 
     async def join(self, role: str, depends_on: list[str]) -> AgentServer:
         """Starts an agent. Returns when it is registered, or after ten seconds of failed attempts."""
-        settings = AgentSettings(registry=self._registry, ttl=3.0)
+        settings = AgentSettings(registry=self._registry, ttl=TTL)
         agent = AgentServer(role, depends_on=depends_on, handler=self._work, settings=settings)
         self.agents[role] = await self._stack.enter_async_context(agent)
         return agent
+
+    @property
+    def renewed(self) -> list[float]:
+        """The time of each agent's last answered renewal, on the monotonic clock."""
+        return [agent._handle.renewed if agent._handle else 0.0 for agent in self.agents.values()]
 
     def hold(self, goal: str) -> asyncio.Event:
         """Returns the gate of a goal, which it creates the first time."""

@@ -47,13 +47,15 @@ async def noted(mesh: Mesh, verb: str, role: str, attempt: int = 1) -> None:
 @pytest.mark.search
 async def test_durability_22_a_killed_coordinator_keeps_its_answers(own_mesh: Mesh) -> None:
     mesh = own_mesh
-    await mesh.agent("cook", delay=0.1)
-    await mesh.agent("waiter", delay=1.0)
+    gate = asyncio.Event()
+    await mesh.agent("cook")
+    await mesh.agent("waiter", gate=gate)
     first = await lead(mesh, "chef", "cook", "waiter")
     handle = await mesh.client.submit("x", roles=["chef"])
     await begun(mesh, "waiter")
     await first.kill()
     await lead(mesh, "chef", "cook", "waiter")
+    gate.set()
     run = await handle.result(timeout=10)
     assert answer_text(run) == "chef[cook(), waiter()] cook,waiter at waiter"
     assert sorted(mesh.executions()) == [("chef", 2), ("cook", 1), ("waiter", 1)]
@@ -68,7 +70,7 @@ async def test_a_killed_delegate_is_replaced_for_its_coordinator(own_mesh: Mesh)
     await begun(mesh, "cook")
     killed = time.monotonic()
     await victim.kill()
-    await mesh.agent("cook", delay=0.1)
+    await mesh.agent("cook")
     await begun(mesh, "cook", attempt=2)
     assert time.monotonic() - killed < NOTICED_WITHIN + 1.0  # includes the start of the second agent
     assert answer_text(await handle.result(timeout=10)) == "chef[cook()]"
@@ -78,12 +80,14 @@ async def test_a_killed_delegate_is_replaced_for_its_coordinator(own_mesh: Mesh)
 @pytest.mark.search
 async def test_a_frozen_coordinator_is_replaced_and_its_frames_ignored(own_mesh: Mesh) -> None:
     mesh = own_mesh
-    await mesh.agent("cook", delay=0.5)
-    await mesh.agent("waiter", delay=0.1)
+    gate = asyncio.Event()
+    await mesh.agent("cook", gate=gate)
+    await mesh.agent("waiter")
     first = await lead(mesh, "chef", "cook", "waiter")
     handle = await mesh.client.submit("x", roles=["chef"])
     await begun(mesh, "cook")
     first.send(signal.SIGSTOP)
+    gate.set()
     await lead(mesh, "chef", "cook", "waiter", delay=2.0)
     await begun(mesh, "chef", attempt=2)
     first.send(signal.SIGCONT)
@@ -95,15 +99,18 @@ async def test_a_frozen_coordinator_is_replaced_and_its_frames_ignored(own_mesh:
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_a_killed_orchestrator_resumes_a_task_that_waits(own_mesh: Mesh, moment: str) -> None:
     mesh = own_mesh
-    await mesh.agent("cook", delay=0.2)
-    await mesh.agent("waiter", delay=1.5)
+    gate = asyncio.Event()
+    await mesh.agent("cook")
+    await mesh.agent("waiter", gate=gate)
     await lead(mesh, "chef", "cook", "waiter", delay=0.3)
     handle = await mesh.client.submit("x", roles=["chef"])
     await begun(mesh, "waiter")
     await mesh.orchestrator.kill()
     if moment == "after":
+        gate.set()
         await noted(mesh, "end", "waiter")  # the agent parks its result
     await mesh.orchestrator.start()
+    gate.set()
     run = await handle.result(timeout=15)
     assert answer_text(run) == "chef[cook(), waiter()]"
     assert sorted(mesh.executions()) == [("chef", 1), ("cook", 1), ("waiter", 1)]
@@ -127,7 +134,7 @@ async def test_durability_25_coordinators_with_one_slot_never_block(own_mesh: Me
 @pytest.mark.parametrize("how", ["cancelled", "out of time"])
 async def test_delegated_work_stops_promptly_on_cancel_and_deadline(own_mesh: Mesh, how: str) -> None:
     mesh = own_mesh
-    await mesh.agent("cook", delay=30.0)
+    await mesh.agent("cook", gate=asyncio.Event())
     await lead(mesh, "chef", "cook")
     more: dict[str, Any] = {"timeout": 1.5} if how == "out of time" else {}
     handle = await mesh.client.submit("x", roles=["chef"], **more)

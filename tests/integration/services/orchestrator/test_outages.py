@@ -33,17 +33,23 @@ async def begun(mesh: Mesh, role: str, attempt: int = 1) -> None:
     await eventually(look, 10.0)
 
 
-async def three(mesh: Mesh, delay: float) -> None:
-    """Starts the three roles."""
-    await mesh.agent("requirements", delay=delay)
-    await mesh.agent("designer", "requirements", delay=delay)
-    await mesh.agent("implementer", "requirements", "designer", delay=delay)
+async def three(mesh: Mesh) -> asyncio.Event:
+    """Starts the three roles. Returns the gate of the designer, which is open."""
+    gate = asyncio.Event()
+    gate.set()
+    await mesh.agent("requirements")
+    await mesh.agent("designer", "requirements", gate=gate)
+    await mesh.agent("implementer", "requirements", "designer")
+    return gate
 
 
 async def test_the_registration_of_a_killed_agent_expires(own_mesh: Mesh) -> None:
     agent = await own_mesh.agent_process("mortal")
+    (instance,) = await own_mesh.directory.list_instances()
+    assert instance.address == agent.address
     await agent.kill()
     await own_mesh.seen(agent.address, gone=True, within=6.0)
+    assert await own_mesh.directory.list_instances() == []
 
 
 async def test_a_killed_agents_task_completes_on_another_instance(own_mesh: Mesh) -> None:
@@ -72,10 +78,17 @@ async def test_durability_28_a_frozen_agents_late_result_is_discarded(
     await begun(mesh, "solo")
     frozen = time.monotonic()
     first.send(signal.SIGSTOP)
-    await mesh.agent("solo", delay=3.0)
+    gate = asyncio.Event()
+    await mesh.agent("solo", gate=gate)
     await begun(mesh, "solo", attempt=2)
     assert time.monotonic() - frozen < NOTICED_WITHIN + 1.0  # includes the start of the second agent
     first.send(signal.SIGCONT)
+
+    async def late() -> bool:
+        return mesh.executions() == [("solo", 1)]
+
+    await eventually(late)
+    gate.set()
     events = [event async for event in handle.events()]
     kinds = [event.type for event in events if event.seq]
     assert kinds.count("lost") == 1
@@ -119,11 +132,13 @@ async def test_durability_21_a_run_survives_the_orchestrators_death(
     own_mesh: Mesh,
 ) -> None:
     mesh = own_mesh
-    await three(mesh, delay=0.6)
+    gate = await three(mesh)
+    gate.clear()
     handle = await mesh.client.submit("x", request_id="q1")
     await begun(mesh, "designer")
     await mesh.orchestrator.kill()
     await mesh.orchestrator.start()
+    gate.set()
     run = await handle.result(timeout=15)
     assert answer_text(run) == WHOLE
     assert mesh.executions() == [("requirements", 1), ("designer", 1), ("implementer", 1)], (
@@ -138,10 +153,12 @@ async def test_durability_19_a_result_during_an_outage_is_parked(
     own_mesh: Mesh,
 ) -> None:
     mesh = own_mesh
-    await mesh.agent("solo", delay=0.5)
+    gate = asyncio.Event()
+    await mesh.agent("solo", gate=gate)
     handle = await mesh.client.submit("x", roles=["solo"])
     await begun(mesh, "solo")
     await mesh.orchestrator.kill()
+    gate.set()
 
     async def ended() -> bool:
         return mesh.executions() == [("solo", 1)]
@@ -157,7 +174,8 @@ async def test_durability_19_a_result_during_an_outage_is_parked(
 @pytest.mark.slow
 async def test_a_watch_over_a_restart_gives_every_event_once(own_mesh: Mesh) -> None:
     mesh = own_mesh
-    await three(mesh, delay=0.5)
+    gate = await three(mesh)
+    gate.clear()
     handle = await mesh.client.submit("x")
     seqs: list[int] = []
 
@@ -170,6 +188,7 @@ async def test_a_watch_over_a_restart_gives_every_event_once(own_mesh: Mesh) -> 
     await begun(mesh, "designer")
     await mesh.orchestrator.kill()
     await mesh.orchestrator.start()
+    gate.set()
     async with asyncio.timeout(20):
         await watching
     assert seqs == list(range(1, len(seqs) + 1))
@@ -179,10 +198,12 @@ async def test_a_watch_over_a_restart_gives_every_event_once(own_mesh: Mesh) -> 
 @pytest.mark.search
 async def test_durability_27_runs_continue_without_the_registry(own_mesh: Mesh) -> None:
     mesh = own_mesh
-    await three(mesh, delay=0.3)
+    gate = await three(mesh)
     await mesh.client.submit("warm", wait=10)
+    gate.clear()
     handle = await mesh.client.submit("x")
     await mesh.registry.kill()
+    gate.set()
     assert answer_text(await handle.result(timeout=10)) == WHOLE
     assert answer_text((await mesh.client.submit("y", wait=10)).run) == WHOLE, "new runs use the last snapshot"
     await mesh.registry.start()
@@ -199,10 +220,12 @@ async def test_durability_27_runs_continue_while_etcd_restarts(tmp_path: Path) -
         mesh = Mesh(tmp_path, etcd.address)
         await mesh.start()
         stack.push_async_callback(mesh.stop)
-        await three(mesh, delay=0.3)
+        gate = await three(mesh)
         await mesh.client.submit("warm", wait=10)
+        gate.clear()
         handle = await mesh.client.submit("x")
         await asyncio.to_thread(etcd.restart)
+        gate.set()
         assert answer_text(await handle.result(timeout=10)) == WHOLE
         await mesh.agent("late")
         assert answer_text((await mesh.client.submit("y", roles=["late"], wait=10)).run) == "late()"
@@ -214,7 +237,7 @@ async def test_durability_15_runs_continue_without_the_memory_service(
     own_mesh: Mesh,
 ) -> None:
     mesh = own_mesh
-    await three(mesh, delay=0.0)
+    await three(mesh)
     await mesh.client.submit("warm", wait=10)
     await mesh.memory.kill()
     run = (await mesh.client.submit("x", session_id="s", wait=10)).run
@@ -234,7 +257,7 @@ async def test_durability_15_runs_continue_without_the_memory_service(
 
 async def test_sigterm_ends_an_orchestrator_that_has_watchers(process_mesh: ProcessMesh) -> None:
     mesh = process_mesh
-    await mesh.agent("solo", delay=4.0)
+    await mesh.agent("solo", gate=asyncio.Event())
     handle = await mesh.client.submit("x", roles=["solo"])
     watching = asyncio.create_task(handle.result())
     await begun(mesh, "solo")

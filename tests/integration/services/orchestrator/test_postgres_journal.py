@@ -30,11 +30,13 @@ async def started(etcd: EtcdProcess, home: Path, journal: str, stack: AsyncExitS
 async def test_a_killed_orchestrator_resumes_its_runs(etcd: EtcdProcess, tmp_path: Path, postgres_dsn: str) -> None:
     async with AsyncExitStack() as stack:
         mesh = await started(etcd, tmp_path, postgres_dsn, stack)
-        await three(mesh, delay=0.5)
+        gate = await three(mesh)
+        gate.clear()
         handle = await mesh.client.submit("x", request_id="q")
         await begun(mesh, "designer")
         await mesh.orchestrator.kill()
         await mesh.orchestrator.start()
+        gate.set()
         run = await handle.result(timeout=15)
         assert run.state == TaskState.COMPLETED
         assert answer_text(run) == WHOLE
@@ -56,13 +58,15 @@ async def test_runs_wait_for_the_database_and_execute_tasks_once(
 ) -> None:
     async with AsyncExitStack() as stack:
         mesh = await started(etcd, tmp_path, fresh_postgres.dsn(), stack)
-        await three(mesh, delay=0.4)
+        gate = await three(mesh)
+        gate.clear()
         handles = [await mesh.client.submit(f"{n}") for n in range(4)]
-        await begun(mesh, "requirements")
+        await begun(mesh, "designer")
         if how == "killed":
             await asyncio.to_thread(fresh_postgres.kill)
         else:
             fresh_postgres.freeze()
+        gate.set()
         await hold(3.0)
         if how == "killed":
             await asyncio.to_thread(fresh_postgres.start)

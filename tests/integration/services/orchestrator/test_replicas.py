@@ -38,10 +38,12 @@ async def begun(mesh: Mesh, role: str, count: int = 1) -> None:
 
 
 async def test_both_replicas_accept_runs_and_answer_for_each_other(replicas: Replicas) -> None:
-    await replicas.agent("cook", delay=0.2)
+    gate = asyncio.Event()
+    await replicas.agent("cook", gate=gate)
     runs = await asyncio.gather(
         *(client.submit(f"dish {n}", roles=["cook"]) for n in range(4) for client in (replicas.client, replicas.other))
     )
+    gate.set()
     for handle in runs:
         for client in (replicas.client, replicas.other):
             events = [event async for event in client.watch(handle.run_id)]
@@ -180,7 +182,7 @@ async def test_a_command_at_another_replica_says_that_the_run_has_ended(replicas
 async def test_durability_9_a_killed_owners_runs_are_taken_over(replicas: Replicas) -> None:
     gate = asyncio.Event()
     await replicas.agent("cook", gate=gate)
-    await replicas.agent("waiter", "cook", delay=0.1)
+    await replicas.agent("waiter", "cook")
     handle = await replicas.client.submit("x", roles=["cook", "waiter"])
     await begun(replicas, "cook")
     await replicas.orchestrator.kill()
@@ -204,12 +206,18 @@ async def test_durability_9_a_killed_owners_runs_are_taken_over(replicas: Replic
 @pytest.mark.slow
 async def test_durability_11_a_frozen_owner_is_replaced_without_harm(process_replicas: ProcessReplicas) -> None:
     replicas = process_replicas
-    await replicas.agent("cook", delay=7.0)
-    await replicas.agent("waiter", "cook", delay=0.1)
+    gate = asyncio.Event()
+    await replicas.agent("cook", gate=gate)
+    await replicas.agent("waiter", "cook")
     handle = await replicas.client.submit("x", roles=["cook", "waiter"])
     await begun(replicas, "cook")
     replicas.orchestrator.send(signal.SIGSTOP)
-    events = [event async for event in replicas.other.watch(handle.run_id) if event.seq]
+    events = []
+    async for event in replicas.other.watch(handle.run_id):
+        if event.seq:
+            events.append(event)
+        if event.type == "claimed":
+            gate.set()
     assert events[-1].proto.run_state.state == COMPLETED.proto
     replicas.orchestrator.send(signal.SIGCONT)
     await hold(2.5)
@@ -247,8 +255,10 @@ async def test_durability_10_sigterm_releases_all_runs_at_once(replicas: Replica
 
 
 async def test_two_submits_with_one_id_on_two_replicas_make_one_run(replicas: Replicas) -> None:
-    await replicas.agent("cook", delay=0.1)
+    gate = asyncio.Event()
+    await replicas.agent("cook", gate=gate)
     for number in range(10):
+        gate.clear()
         both = await asyncio.gather(
             *(
                 client.submit("x", roles=["cook"], request_id=f"q{number}")
@@ -256,6 +266,7 @@ async def test_two_submits_with_one_id_on_two_replicas_make_one_run(replicas: Re
             )
         )
         assert both[0].run_id == both[1].run_id
+        gate.set()
         for handle in both:
             assert (await handle.result(timeout=10)).state == COMPLETED
     assert len(replicas.executions()) == 10
@@ -270,7 +281,8 @@ async def test_durability_23_a_wrong_clock_does_not_change_a_runs_time(
     await mesh.start(ARCHON_JOURNAL=postgres_dsn)
     await mesh.start_second(postgres_dsn, "tests.fixtures.jumping_orchestrator", JUMPING_AHEAD=str(ahead))
     try:
-        await mesh.agent("cook", "absent", delay=6.0)
+        gate = asyncio.Event()
+        await mesh.agent("cook", "absent", gate=gate)
         whole = await mesh.client.submit("x", roles=["cook"], timeout=60.0)
         short = await mesh.client.submit("x", roles=["absent"], timeout=10.0)
         began = time.time()
@@ -279,6 +291,7 @@ async def test_durability_23_a_wrong_clock_does_not_change_a_runs_time(
         assert abs(created - began) < 5, "create_time does not depend on the owner's clock"
         await begun(mesh, "cook", 2)
         await mesh.orchestrator.kill()
+        gate.set()
         assert [event async for event in mesh.other.watch(whole.run_id)][-1].proto.run_state.state == COMPLETED.proto
         ended = [event async for event in mesh.other.watch(short.run_id)][-1]
         assert ended.proto.run_state.failure.reason == failure_pb2.ERROR_REASON_RUN_TIMEOUT

@@ -108,7 +108,8 @@ async def test_an_agent_that_is_killed_while_it_drains_loses_nothing(own_mesh: M
         await mesh.advance(0.5)  # the orchestrator has read it: a killed process may take with it what was not read
         await agent.kill()
         await restarted(agent, ECHO_DELAY="300" if attempt <= LOSSES else "0")
-    await completes(mesh, handle, attempts=LOSSES + 2)
+    events = await completes(mesh, handle, attempts=LOSSES + 2)
+    assert len(of(events, "rejected")) == LOSSES + 1, "each kill ended an attempt"
 
 
 @pytest.mark.search

@@ -64,7 +64,7 @@ def tenant_name(tenant: str) -> str:
 
 
 def to_properties(tenant: str, entry: LongTermEntry, embedder: str) -> dict[str, Any]:
-    """Returns the properties of an entry."""
+    """Returns an entry as the properties of an object in Weaviate; metadata as JSON, and as labels to filter by."""
     return {
         "content": entry.content,
         "tenant": tenant,

@@ -115,7 +115,7 @@ class Instruction(NamedTuple):
 
 
 def filter_program(machine: str) -> list[Instruction]:
-    """Returns the filter for a machine, one of MACHINES."""
+    """Returns the seccomp program for a machine, one of MACHINES: a call of another architecture kills the process."""
     column = MACHINES.index(machine)
     numbers = dict(_numbers(column))
     program = [

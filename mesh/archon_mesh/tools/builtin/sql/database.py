@@ -117,7 +117,8 @@ def as_cell(value: object) -> tuple[Scalar, bool]:
 
 
 def as_tables(columns: Sequence[Column]) -> dict[str, Any]:
-    """Returns the columns by table."""
+    """Returns `tables`, by name the columns with their types, and `truncated` if there are more than MAX_LISTED
+    columns."""
     tables: dict[str, list[str]] = {}
     for column in columns[:MAX_LISTED]:
         tables.setdefault(column.table, []).append(f"{column.name} {column.type}".strip())

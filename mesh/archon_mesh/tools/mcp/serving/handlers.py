@@ -69,7 +69,7 @@ class OfferHandlers:
         self._slots = slots
 
     def add_to(self, server: Server[Any]) -> None:
-        """Adds the handlers to a server."""
+        """Makes a server of the MCP library answer the methods of resources and prompts."""
         import mcp_types as types
 
         server.add_request_handler("resources/list", types.PaginatedRequestParams, self._list_resources)

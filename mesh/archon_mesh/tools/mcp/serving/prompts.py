@@ -24,7 +24,7 @@ class PromptMessage:
 
 
 class Prompt:
-    """A function as a prompt, created by `@prompt`."""
+    """A function whose result an MCP client gets as messages, created by `@prompt`."""
 
     def __init__(self, function: OfferedFunction) -> None:
         self.function = function

@@ -6,13 +6,11 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from google.protobuf.message import Message
 
 from archon.conformance.values import to_value
-
-LONGEST_NAME: Final = 63
 
 
 @dataclass

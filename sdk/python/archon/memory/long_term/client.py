@@ -40,6 +40,7 @@ from archon.memory.long_term.entry import (
 )
 from archon.memory.long_term.summary import MAX_MEMORIES, Summarize, summarize
 from archon.memory.long_term.transfer import read_entries, write_entries
+from archon.pages import pages
 from archon.security.credentials import Credentials
 from archon.security.peer import MEMORY
 
@@ -274,11 +275,5 @@ class LongTermMemoryClient:
         return True
 
     async def _pages(self) -> AsyncIterator[list[LongTermEntry]]:
-        token = ""
-        while True:
-            request = pb.ListEntriesRequest(page_size=_PAGE, page_token=token)
-            page = await self._stub.ListEntries(request, timeout=LONG_TIMEOUT)
+        async for page in pages(self._stub.ListEntries, pb.ListEntriesRequest(page_size=_PAGE), timeout=LONG_TIMEOUT):
             yield [entry_from_proto(message) for message in page.entries]
-            token = page.next_page_token
-            if not token:
-                return

@@ -69,7 +69,7 @@ class Entries(Protocol):
 
 
 def without_marks(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Returns metadata without the marks of a contradiction."""
+    """Returns metadata without the keys in MARKS, by which a contradiction is stored."""
     return {key: value for key, value in metadata.items() if key not in MARKS}
 
 

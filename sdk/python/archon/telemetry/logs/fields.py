@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from archon import context
+from archon import context, plain_text
 from archon.telemetry.trace_parent import TraceParent
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def task_fields(ref: common_pb2.TaskRef) -> dict[str, Any]:
 
 def cut(text: str) -> str:
     """Returns the text, or the first MAX_TEXT characters of it."""
-    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+    return plain_text.cut(text, MAX_TEXT)
 
 
 def as_text(value: object) -> str:

@@ -93,7 +93,8 @@ def close() -> None:
 
 
 def formatter(log_format: LogFormat, stream: TextIO, process: ProcessIdentity) -> logging.Formatter:
-    """Returns the formatter for a stream."""
+    """Returns the formatter of `log_format`: `auto` is text at a terminal, else JSON. Colours need a terminal and no
+    NO_COLOR."""
     terminal = stream.isatty()
     is_text = log_format == "text" or (log_format == "auto" and terminal)
     # https://no-color.org

@@ -63,8 +63,6 @@ class Mesh(Protocol):
 
 
 class _Held:
-    """A lease at an instance."""
-
     def __init__(self, found: FoundTool, lease_id: str, ends: float) -> None:
         self.found, self.lease_id, self.ends = found, lease_id, ends
 

@@ -58,7 +58,7 @@ class LeaseTable:
         return len(self._leases)
 
     def all(self) -> list[Lease]:
-        """Returns the leases."""
+        """Returns the leases that were not removed, also expired ones until `expire`."""
         return list(self._leases.values())
 
     def grant(self, tool_name: str, seconds: float, rate: int, task: TaskRef | None, instance_id: str) -> Lease:

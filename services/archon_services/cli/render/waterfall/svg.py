@@ -8,8 +8,9 @@ from itertools import islice
 from typing import Final
 from xml.sax.saxutils import escape
 
+from archon.plain_text import counted, duration
 from archon_mesh.core.text_width import fitted
-from archon_services.cli.render.output import axis_label, cost_text, counted, duration, one_line
+from archon_services.cli.render.output import axis_label, cost_text, one_line
 from archon_services.cli.render.waterfall.rows import Row, mark_lines, path_segments, rows_of, token_texts
 from archon_services.cli.render.waterfall.spans import PathStep, Span, TimeKind, Waterfall
 from archon_services.cli.render.waterfall.totals import Segment, Total, totals
@@ -87,7 +88,7 @@ text.number {{ text-anchor: end }} text.middle {{ text-anchor: middle }} .mark {
 
 
 def waterfall_svg(waterfall: Waterfall) -> str:
-    """Returns the SVG."""
+    """Returns an SVG document of at most MAX_ROWS rows, without scripts."""
     rows = list(islice(rows_of(waterfall), MAX_ROWS + 1))
     cut = len(rows) > MAX_ROWS
     body = [*_head(waterfall)]

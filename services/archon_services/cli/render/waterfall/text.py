@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Final
 
+from archon.plain_text import counted, duration
 from archon.run_view import Usage
-from archon_services.cli.render.output import axis_label, cost_text, counted, duration, one_line
+from archon_services.cli.render.output import axis_label, cost_text, one_line
 from archon_services.cli.render.waterfall.rows import CHARACTERS, Row, mark_lines, path_segments, rows_of, token_texts
 from archon_services.cli.render.waterfall.spans import TimeKind, Waterfall
 from archon_services.cli.render.waterfall.totals import Segment, totals

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from archon.plain_text import counted
 from archon.run_view import Attempt, Delegation, Failure, Resolution, RunView, TaskView, Usage
-from archon_services.cli.render.output import counted
 from archon_services.cli.render.run_text import INSUFFICIENT_BUDGET
 from archon_services.cli.render.state_names import task_label
 from archon_services.cli.render.waterfall.calls import Call

@@ -33,7 +33,6 @@ WHERE true ON CONFLICT DO NOTHING
 """
 """A time before the creation of the tenant's newest run comes from a clock that was set back: the order of the runs
 stays. For `max(created_at)` in an INSERT, SQLite would read all runs."""
-_LAST_SEQ: Final = "SELECT last_seq FROM steps WHERE run_id = ? ORDER BY base DESC LIMIT 1"
 _LAST_BATCH: Final = "SELECT batch_id FROM steps WHERE run_id = ? ORDER BY base DESC LIMIT 1"
 
 

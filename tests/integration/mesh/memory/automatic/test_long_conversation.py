@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -23,19 +23,21 @@ from archon_mesh.tools import tool
 
 @dataclass(frozen=True)
 class Length:
-    """Turns, facts, turns between two facts, and turns until a fact is asked for."""
+    """Turns, facts, turns between two facts, turns until a fact is asked for, and tokens of the model's window, which
+    has no room for as many turns: only the memory can give the fact."""
 
     turns: int
     facts: int
     between: int
     later: int
+    window: int = 2_500
 
 
-SHORT = Length(100, 20, 2, 49)
+SHORT = Length(100, 20, 2, 49, window=1_500)
 LONG = Length(2_000, 50, 19, 990) if os.environ.get("ARCHON_FAILURES") == "all" else Length(400, 50, 4, 189)
+"""The conversations have 3,500, 14,000 and 70,000 tokens."""
+
 PATIENCE = 120.0
-WINDOW = 2_500
-"""Tokens of the model's window; the conversations have 3,500, 14,000 and 70,000."""
 
 _THINGS = ("locker", "parcel", "ticket", "invoice", "bicycle")
 _TOPICS = ("the garden", "a novel", "the weather", "old maps", "bread", "a bridge", "chess", "the tide")
@@ -73,18 +75,32 @@ def _name(number: int) -> str:
 async def test_every_fact_of_a_long_conversation_is_within_reach(tmp_path: Path, length: Length) -> None:
     # No limit of time: a loaded machine must not look like a memory that is down.
     async with LongTermMemory(SqliteLongTermStore(tmp_path / "long_term.db"), timeout=PATIENCE) as memory:
-        await converse(MemoryMiddleware(memory, MemorySettings(budget=WINDOW), limit=PATIENCE), length)
+        course = await converse(MemoryMiddleware(memory, MemorySettings(budget=length.window), limit=PATIENCE), length)
+    assert (course.asked, course.missed) == (length.facts, [])
+    assert max(course.sizes) <= length.window
+    assert course.summaries > length.turns // 100, "the test needs a window that is too small"
+    assert course.summaries <= 0.3 * len(course.sizes)
 
 
-async def converse(middleware: MemoryMiddleware, length: Length) -> None:
-    """Has the conversation, and checks the size of each request and every answer."""
-    sizes: list[int] = []
-    summaries = 0
+@dataclass
+class Course:
+    """The tokens of each request, the number of summaries and of questions, and the questions whose request did not
+    have the fact."""
+
+    sizes: list[int] = field(default_factory=list)
+    summaries: int = 0
+    asked: int = 0
+    missed: list[str] = field(default_factory=list)
+
+
+async def converse(middleware: MemoryMiddleware, length: Length) -> Course:
+    """Has the conversation."""
+    course = Course()
+    sizes = course.sizes
 
     def reply(request: ModelRequest) -> Response:
-        nonlocal summaries
         if request.messages[0].content.startswith(SUMMARY_PROMPT):
-            summaries += 1
+            course.summaries += 1
             return "The user and the assistant chatted."  # a summary that keeps no fact by itself
         sizes.append(estimate_input(request))
         assert broken_pairing([each for each in request.messages if each.role != "system"]) == ""
@@ -95,19 +111,16 @@ async def converse(middleware: MemoryMiddleware, length: Length) -> None:
 
     model = ScriptedModel(reply)
     agent = Agent("clerk", system_prompt="You chat.", model=model, tools=[lookup], user_id="ana")
-    agent.use(middleware.compaction(WINDOW), middleware)
-    turns, missed, asked = script(7, length), [], 0
+    agent.use(middleware.compaction(length.window), middleware)
+    turns = script(7, length)
     for number in range(length.turns):
         topics = f"{_TOPICS[number % 8]} and {_TOPICS[number // 8 % 8]}"
         filler = f"Where is order {number}?" if number % 9 == 0 else f"Tell me more about {topics}, and then stop."
         query, value = turns.get(number, (filler, ""))
         await agent.run_async(query)
         if value:
-            asked += 1
+            course.asked += 1
             if not any(value in message.content for message in model.requests[-1].messages):
-                missed.append(query)
+                course.missed.append(query)
         model.requests.clear()
-    assert (asked, missed) == (length.facts, [])
-    assert max(sizes) <= WINDOW
-    assert summaries > length.turns // 100, "the test needs a window that is too small"
-    assert len(sizes) + summaries <= 1.3 * len(sizes)
+    return course

@@ -138,7 +138,9 @@ async def test_a_store_that_cannot_be_opened_is_opened_later(
     (tmp_path / "store").write_text("a file where the folder of the store should be")
     store = SqliteLongTermStore(tmp_path / "store" / "long_term.db")
     async with LongTermMemory(store, outbox=Outbox(tmp_path / "outbox.db")) as memory:
-        await memory.store("waits")
+        waiting = await memory.store("waits")
+        with pytest.raises(Unavailable):
+            await memory.stats()
         (tmp_path / "store").unlink()
 
         async def stored() -> bool:
@@ -148,6 +150,7 @@ async def test_a_store_that_cannot_be_opened_is_opened_later(
                 return False
 
         await eventually(stored, within=60)
+        assert [(each.id, each.content) for each in await memory.recent()] == [(waiting, "waits")]
 
 
 async def test_a_malformed_id_is_unknown(tmp_path: Path) -> None:

@@ -367,11 +367,19 @@ async def test_a_million_tools_and_endless_pages_are_bounded() -> None:
 
 
 async def test_change_is_noticed_in_the_older_protocol() -> None:
-    page = '{"tools": [tool("first" if LISTED.append(n) or len(LISTED) == 1 else "second")]}'
-    changed = 'print(json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}), flush=True)'
-    program = f"LISTED = []\n{HOSTILE.replace('PAGE', f'(lambda n: {page})')}    if method == 'tools/list': {changed}\n"
+    page = '{"tools": [tool("second" if CALLED else "first")]}'
+    change = """    elif method == "tools/call":
+        CALLED.append(method)
+        print(json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}), flush=True)
+        result = {"content": []}
+    else:
+"""
+    program = "CALLED = []\n" + HOSTILE.replace("PAGE", f"(lambda n: {page})").replace("    else:\n", change)
     async with McpToolSource("old", command=sys.executable, args=["-c", program], sleep=no_pause) as source:
-        await until(lambda: [tool.name for tool in source.tools] == ["second"], 30)
+        (first,) = source.tools
+        assert (await first.execute(arguments={})).ok
+        await until(lambda: first not in source.tools, 30)
+        assert (first.name, [tool.name for tool in source.tools]) == ("first", ["second"])
 
 
 async def test_descriptions_schemas_and_names_are_bounded() -> None:
