@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
@@ -40,8 +40,9 @@ def checked_paths(mask: FieldMask, given: Message, fields: Sequence[str]) -> lis
         raise _invalid(f"at most {MAX_PATHS} paths")
     if EVERY in mask.paths:
         return list(fields)
+    descriptor: Any = given.DESCRIPTOR
     for path in mask.paths:
-        known = FieldMask(paths=[path]).IsValidForDescriptor(given.DESCRIPTOR)
+        known = FieldMask(paths=[path]).IsValidForDescriptor(descriptor)
         if not known or path.partition(".")[0] not in fields:
             raise _invalid(f"{path[:100]!r} cannot be changed: there are {', '.join(fields)}")
     return list(mask.paths)

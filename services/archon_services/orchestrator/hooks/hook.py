@@ -49,8 +49,8 @@ class DeliveryState(IntEnum):
 @value
 class Hook:
     """A hook of a tenant. `uid` tells it from earlier hooks of its name. `secret` and `previous` are sealed; `previous`
-    is valid until the time `previous_until`. `run` is a SubmitRunRequest with templates; `version` counts the changes by
-    callers. Times are in wall seconds."""
+    is valid until the time `previous_until`. `run` is a SubmitRunRequest with templates; `version` counts the changes
+    by callers. Times are in wall seconds."""
 
     tenant: str
     name: str
