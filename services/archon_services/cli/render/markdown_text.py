@@ -27,7 +27,7 @@ def plain_text(markdown: str) -> str:
     from rich.markdown import Markdown
 
     text = "".join(_texts(Markdown(markdown[:MAX_PARSED]).parsed)).strip()
-    return _BREAKS.sub("\n", text) or markdown
+    return _BREAKS.sub("\n", text) or markdown[:MAX_PARSED]
 
 
 def _texts(tokens: Sequence[Token]) -> Iterator[str]:
