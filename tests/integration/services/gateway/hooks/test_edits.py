@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 import pytest
@@ -143,10 +142,12 @@ async def test_a_shorter_replay_window_counts_for_bodies_that_came_before(hooks:
 async def test_who_changes_what_is_submitted_becomes_the_owner(served: GatewayMesh, hooks: Client, post: Send) -> None:
     _, secret = await hooks.hooks.create("a", ADD, run=RUN)
     async with client(served, Principal(Kind.OPERATOR, "otto")) as otto:
+        limits: Any
+        taking: Any
         for limits in ({"note": "n"}, {"max_per_minute": 60}, {"reseal": True}):
-            assert (await otto.hooks.update("a", **limits)).identity == "olga"  # type: ignore[arg-type]
+            assert (await otto.hooks.update("a", **limits)).identity == "olga"
         for taking in ({"goal": ADD}, {"run": {"timeout": 5.0}}, {"events": []}, {"attach_body": True}):
-            assert (await otto.hooks.update("a", **taking)).identity == "otto"  # type: ignore[arg-type]
+            assert (await otto.hooks.update("a", **taking)).identity == "otto"
             await hooks.hooks.update("a", goal=ADD)
         await otto.hooks.update("a", goal=ADD)
     assert (await run_of(hooks, await post("a", sign(secret)))).proto.identity == "otto"
@@ -222,8 +223,7 @@ async def test_an_edit_is_in_the_audit_log_with_its_fields(served: GatewayMesh, 
         [entry] = [
             each for each in await auditor.entries() if each.action == "hook.update" and each.target == "audited"
         ]
-    details = entry.details if isinstance(entry.details, dict) else json.loads(entry.details)
-    assert (details["fields"], details["resealed"]) == ("run.goal, note", True)
+    assert (entry.details["fields"], entry.details["resealed"]) == ("run.goal, note", True)
 
 
 async def test_a_key_is_rotated_while_deliveries_come(served: GatewayMesh, hooks: Client, post: Send) -> None:
