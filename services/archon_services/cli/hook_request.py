@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,19 +28,20 @@ def hook_request(
     workflow: str,
     parameters: Sequence[str],
     orchestrator: str,
+    *,
+    load: Callable[[str], Workflow],
 ) -> RunRequest:
-    """Returns the run of a goal or a workflow with their templates. Raises CliError."""
+    """Returns the run of a goal or a workflow, which `load` reads, with their templates. Raises CliError."""
     if not workflow:
         if parameters:
             raise CliError("-p is a parameter of --workflow", code=USAGE)
         return replace(options, goal=read_goal(goal, [], "goal", hint="Pass it as an argument after the name."))
     if goal or options.strategy:
         raise CliError("--workflow excludes a goal and --strategy", code=USAGE)
-    from archon_services.cli.commands.workflow import load_template
     from archon_services.cli.run_workflow import prepared_for, workflow_request
 
     find_target(orchestrator)
-    template = load_template(workflow)
+    template = load(workflow)
     request = workflow_request(template, _arguments(template, parameters), options)
     return asyncio.run(prepared_for(request, template, orchestrator))
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archon_services.cli.commands.run import StrategyName, budget_of
 from archon_services.cli.run_metadata import metadata_of
+from archon_services.cli.run_options import StrategyName, budget_of
 
 if TYPE_CHECKING:
     from archon_services.cli.follow_run import RunRequest
@@ -25,8 +25,7 @@ CostOption = Annotated[
     float | None, typer.Option("--budget-cost", metavar="USD", help="Budget of each run in US dollars.")
 ]
 EtagOption = Annotated[
-    str,
-    typer.Option("--etag", metavar="ETAG", help="Only if it is as in this `show --json`: nobody has changed it since."),
+    str, typer.Option("--etag", metavar="ETAG", help="Refuse the change if `show --json` has another etag by then.")
 ]
 
 

@@ -97,6 +97,8 @@ def add(
 
     Its runs have the rights that you have at each delivery.
     """
+    from archon_services.cli.commands.workflow import load_template
+
     window = replay_window(replay, scheme)
     options = run_request(
         role=role, strategy=strategy, session=session or "", timeout=timeout, tokens=budget_tokens, cost=budget_cost,
@@ -104,7 +106,7 @@ def add(
     )  # fmt: skip
     if goal == "-" and secret_file == "-":
         raise CliError("standard input has the goal or the secret, not both", code=USAGE)
-    request = hook_request(options, goal, workflow, parameter or [], orchestrator)
+    request = hook_request(options, goal, workflow, parameter or [], orchestrator, load=load_template)
     given = read_secret(secret_file, needed=scheme in (SchemeName.STRIPE, SchemeName.SLACK))
     run: Any = request.options()
     added, secret = _call(
