@@ -111,10 +111,10 @@ class Hooks:
         reseal: bool = False,
         etag: str = "",
     ) -> Hook:
-        """Changes what is given of a hook, as `create` describes it; of `run` the given options. The rest stays, also
-        what another caller changes at the same time. Later deliveries have the change; those that came before keep
-        their runs. The caller whose change says which runs are submitted (goal, run, attach_body, events) becomes the
-        one whose rights they have. With `reseal` the secrets are sealed anew with the first key of the orchestrator.
+        """Changes the given fields of a hook, which `create` describes, and the given options of its `run`. The rest
+        stays, also the changes that another caller makes at the same time. Later deliveries have the change; earlier
+        ones keep their runs. A caller who changes which runs are submitted (goal, run, attach_body, events) becomes the
+        owner, whose rights they have. With `reseal` the secrets are sealed anew with the first key of the orchestrator.
         With an `etag` the hook must be as it was read.
 
         Raises UnknownHook, HookChanged if it was changed since, InvalidArgument, FailedPrecondition if secrets cannot

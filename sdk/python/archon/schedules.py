@@ -131,7 +131,7 @@ class Schedules:
         **options: Unpack[ScheduleOptions],
     ) -> Schedule:
         """Changes the given options of a schedule, its goal if there is one, and the given options of its `run`. The
-        rest stays, also what another caller changes at the same time. Another one of `cron`, `every` and `at` takes the
+        rest stays, also changes of another caller at the same time. Another one of `cron`, `every` and `at` takes the
         place of the one before. Times that have come fire as they were. The runs have the rights of the caller from
         then on. With an `etag` the schedule must be as it was read.
 

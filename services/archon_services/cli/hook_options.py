@@ -1,4 +1,4 @@
-"""Options of commands that say what a hook takes."""
+"""Options of commands about hooks: the deliveries that a hook takes, and its secret."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class Hook(MessageView[pb.Hook]):
 
     @property
     def etag(self) -> str:
-        """Identifies this state of what callers change: its settings, secrets and pause."""
+        """Identifies this state of its settings, secrets and pause."""
         return self.proto.etag
 
     @property

@@ -197,7 +197,7 @@ def edit(
 ) -> None:
     """Change the given options of a hook.
 
-    Deliveries that came before keep their runs. If you change what is submitted, the next runs have your rights.
+    Deliveries that came before keep their runs. If you change its goal, events or runs, the next runs have your rights.
     """
     if event and all_events:
         raise CliError("--event and --all-events exclude each other", code=USAGE)

@@ -21,7 +21,7 @@ _OWN_TEXT: Final = frozenset({"text", "code_inline", "html_inline", "html_block"
 
 def plain_text(markdown: str) -> str:
     """Returns the text of Markdown without its marks, a line for each block; items of lists keep `-` or their number.
-    HTML stays as it is: nothing that a person should read is hidden. What is beyond 4,000 characters is left out."""
+    HTML stays as it is: nothing that a person should read is hidden. Text beyond 4,000 characters is left out."""
     if not _MARKS.search(markdown):
         return markdown
     from rich.markdown import Markdown
@@ -31,7 +31,7 @@ def plain_text(markdown: str) -> str:
 
 
 def _texts(tokens: Sequence[Token]) -> Iterator[str]:
-    """Yields the texts of tokens, and what separates them."""
+    """Yields the texts of tokens, and the breaks between them."""
     for token in tokens:
         if token.type == "inline":
             yield from _texts(token.children or ())

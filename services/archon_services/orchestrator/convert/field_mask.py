@@ -32,8 +32,8 @@ def masked(present: M, given: M, paths: Sequence[str]) -> M:
 
 
 def checked_paths(mask: FieldMask, given: Message, fields: Sequence[str]) -> list[str]:
-    """Returns the paths of a mask; those of all `fields` if it has `*`, and of the `fields` that `given` sets if it is
-    empty. Raises InvalidArgument if a path is unknown, or names no part of `fields`."""
+    """Returns the paths of a mask: all `fields` if it has `*`, and the `fields` that `given` sets if it is empty.
+    Raises InvalidArgument if a path is unknown, or names no part of `fields`."""
     if not mask.paths:
         return [field.name for field, _ in given.ListFields() if field.name in fields]
     if len(mask.paths) > MAX_PATHS:

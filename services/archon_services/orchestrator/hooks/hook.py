@@ -82,7 +82,7 @@ class Hook:
 
     @property
     def etag(self) -> str:
-        """Identifies this state of what callers change."""
+        """Identifies this state of its settings, secrets and pause."""
         return f"{self.uid}-{self.version}"
 
     @property

@@ -214,8 +214,8 @@ class Decision:
         self.schedule = replace(change(self.schedule), open_fires=self.schedule.open_fires)
 
     def redefine(self, **fields: object) -> None:
-        """Changes `fields` of the schedule that its callers write. What has come fires as it was defined; with other
-        times the schedule goes on with the next one from now."""
+        """Changes `fields` of the schedule that its callers write. Times that have come fire as they were; with
+        other times the schedule goes on with the next one from now."""
         self.advance()
         before = self.schedule
         self._replace(**fields)
