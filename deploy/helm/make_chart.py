@@ -64,6 +64,13 @@ resources: {{}}
 # Entries of the configuration, such as model: openai/gpt-5; log-level: debug
 config: {{}}
 
+# The keys that seal secrets of hooks in the journal (deploy/README.md#keys-of-hooks), in production; with `dev` the
+# orchestrator keeps one on its volume. Either the name of a Secret with the entry hooks.key, or up to four keys, of
+# which the first seals and all open. Without both, the Secret archon-hooks is read if there is one.
+hooks:
+  existingSecret: ""
+  keys: []
+
 # Sizes of volumes by the name of their claim, such as data: 20Gi, and their class; empty: the default class.
 storage:
   sizes: {{}}
@@ -81,6 +88,44 @@ archon-{{ toJson .Values.config | sha256sum | trunc 10 }}
 {{- define "archon.profile" -}}
 {{- if not (has .Values.profile (list %(profiles)s)) }}{{ fail "profile must be production or dev" }}{{ end -}}
 {{- end -}}
+"""
+
+HOOK_SECRET: Final = PREFIX + "hooks"
+"""The Secret with the keys of hooks, if the values name no other."""
+
+HOOK_VALUES: Final = """{{/* Checks the keys of hooks: each is a key of Fernet, 32 bytes in base64 for URLs. */}}
+{{- define "archon.hooks" -}}
+{{- $hooks := default dict .Values.hooks -}}
+{{- $keys := default list $hooks.keys -}}
+{{- if and $hooks.existingSecret $keys }}{{ fail "set hooks.existingSecret or hooks.keys, not both" }}{{ end -}}
+{{- if and (ne .Values.profile "production") (or $hooks.existingSecret $keys) -}}
+{{- fail "hooks.existingSecret and hooks.keys are for the profile production: with dev the key is on the volume" -}}
+{{- end -}}
+{{- if gt (len $keys) 4 }}{{ fail "hooks.keys has more than four keys" }}{{ end -}}
+{{- range $keys -}}
+{{- if not (regexMatch "^[A-Za-z0-9_-]{43}=$" (toString .)) -}}
+{{- fail "an entry of hooks.keys is no line of hooks.key, which `archon token init` makes" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+"""
+
+HOOK_KEYS: Final = f"""{{{{- $keys := (default dict .Values.hooks).keys }}}}
+{{{{- if and (eq .Values.profile "production") $keys }}}}
+apiVersion: v1
+kind: Secret
+metadata:
+  name: {HOOK_SECRET}
+  namespace: {{{{ .Release.Namespace }}}}
+  labels:
+    app.kubernetes.io/part-of: archon
+  annotations:
+    # What the journal has sealed stays readable after an uninstall.
+    helm.sh/resource-policy: keep
+type: Opaque
+data:
+  hooks.key: {{{{ printf "%s\\n" (join "\\n" $keys) | b64enc }}}}
+{{{{- end }}}}
 """
 
 NOTES: Final = """Archon's orchestrator is archon-orchestrator:7100 in the namespace {{ .Release.Namespace }}.
@@ -114,6 +159,7 @@ class Template:
             self._workload(name)
         for claim in _claims(self._document):
             self._claim(claim)
+        self._replace_hook_secret()
         if kind == "ConfigMap" and _is_configuration(self._document):
             self._configuration()
         else:
@@ -156,6 +202,15 @@ class Template:
         requests["storage"] = self._value(f"{{{{ {size} }}}}")
         claim["spec"]["storageClassName"] = self._value("@storage-class")
 
+    def _replace_hook_secret(self) -> None:
+        """Makes the name of the Secret with the keys of hooks a value; other keys in the values replace pods."""
+        template = self._document.get("spec", {}).get("template", {})
+        for volume in template.get("spec", {}).get("volumes", ()):
+            if volume.get("secret", {}).get("secretName") == HOOK_SECRET:
+                name = f'{{{{ (default dict $.Values.hooks).existingSecret | default "{HOOK_SECRET}" }}}}'
+                volume["secret"]["secretName"] = self._value(name)
+                template["metadata"]["annotations"] = self._value("@hook-keys")
+
     def _configuration(self) -> None:
         default = f"(fromJson `{json.dumps(self._document['data'])}`)"
         self._document["metadata"]["name"] = self._value('{{ include "archon.config" $ }}')
@@ -186,6 +241,14 @@ class Template:
         if expression == "@storage-class":
             only_if = f"{' ' * indent}{{{{- with $.Values.storage.class }}}}"
             return f"{only_if}\n{line[: found.start()]}{{{{ . }}}}\n{' ' * indent}{{{{- end }}}}"
+        if expression == "@hook-keys":
+            lines = (
+                "{{- with (default dict $.Values.hooks).keys }}",
+                "annotations:",
+                '  archon.dev/hook-keys: {{ join "," . | sha256sum }}',
+                "{{- end }}",
+            )
+            return "\n".join(" " * indent + each for each in lines)
         if is_block:
             return f"{line[: found.start()].rstrip()} {{{{- {expression} | nindent {indent + 2} }}}}"
         return line[: found.start()] + expression + line[found.end() :]
@@ -252,8 +315,11 @@ def write(chart: Path) -> None:
             (folder / f"{name}.yaml").write_text(condition + "---\n".join(texts) + "{{- end }}\n")
     names = " ".join(f'"{profile}" "{name}"' for profile, name in configurations.items())
     profiles = " ".join(f'"{profile}"' for profile in PROFILES)
-    (chart / "templates" / "_helpers.tpl").write_text(HELPERS % {"names": names, "profiles": profiles})
-    (chart / "templates" / "NOTES.txt").write_text('{{- include "archon.profile" . }}\n' + NOTES)
+    helpers = HELPERS % {"names": names, "profiles": profiles}
+    (chart / "templates" / "_helpers.tpl").write_text(helpers + HOOK_VALUES)
+    (chart / "templates" / "production" / "hook-keys.yaml").write_text(HOOK_KEYS)
+    checks = '{{- include "archon.profile" . }}{{ include "archon.hooks" . }}\n'
+    (chart / "templates" / "NOTES.txt").write_text(checks + NOTES)
     (chart / "Chart.yaml").write_text(CHART_YAML)
     listed = "".join(f"  {role}: {{}}\n" for role in roles)
     (chart / "values.yaml").write_text(VALUES.format(version=VERSION, roles=listed))

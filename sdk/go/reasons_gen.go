@@ -278,6 +278,9 @@ const (
 
 	// ReasonHookPaused: The hook is paused.
 	ReasonHookPaused Reason = "HOOK_PAUSED"
+
+	// ReasonHookChanged: ABORTED: the hook was changed since the caller has read it.
+	ReasonHookChanged Reason = "HOOK_CHANGED"
 )
 
 var reasonTable = map[Reason]reasonEntry{
@@ -372,6 +375,7 @@ var reasonTable = map[Reason]reasonEntry{
 	ReasonDeliveryStale:         {98, codes.InvalidArgument, "infrastructure.clock_skew"},
 	ReasonDeliveryIDReused:      {99, codes.AlreadyExists, "input.invalid"},
 	ReasonHookPaused:            {100, codes.Unavailable, "infrastructure.partition"},
+	ReasonHookChanged:           {104, codes.Aborted, "collaboration.shared_state_conflict"},
 }
 
 // The kinds of failures, in the order of the catalogue.

@@ -42,6 +42,18 @@ def test_a_hook_from_its_first_to_its_last_command(terminal: Terminal) -> None:
     listed = done(terminal, "hook", "list").out.splitlines()
     assert listed[1].split() == ["review", "active", "github", "-", "0", "0"]
 
+    changes = ("--goal", "Look at {{ body.url }}.", "--event", "push", "--max-per-minute", "9", "--timeout", "60")
+    edited = done(terminal, "hook", "edit", "review", *changes, "--note", "").out
+    assert "  events      push\n" in edited and "  goal        Look at {{ body.url }}.\n" in edited
+    assert "  limit       9 a minute\n" in edited and "  roles       designer\n" in edited and "note" not in edited
+    assert "events" not in done(terminal, "hook", "edit", "review", "--all-events", "--reseal").out
+    changed = terminal.archon("hook", "edit", "review", "--note", "n", "--etag", "0-1")
+    assert (changed.code, changed.error_lines[-1]) == (1, "hint: `archon hook show --json` has its etag.")
+    etag = json.loads(done(terminal, "hook", "show", "review", "--json").out)["etag"]
+    assert (
+        json.loads(done(terminal, "hook", "edit", "review", "--note", "n", "--etag", etag, "--json").out)["note"] == "n"
+    )
+
     rotated = done(terminal, "hook", "rotate", "review", "--overlap", "1h").out
     assert "the one before is valid until" in rotated and secret not in rotated
     assert done(terminal, "hook", "pause", "review", "--reason", "holidays").out == "Paused review.\n"
@@ -67,6 +79,25 @@ def test_a_hook_from_its_first_to_its_last_command(terminal: Terminal) -> None:
 def test_a_wrong_hook_says_why(terminal: Terminal, arguments: tuple[str, ...], error: str) -> None:
     result = terminal.archon("hook", "add", "wrong", *arguments)
     assert result.code in (1, 2) and error in " ".join(result.err.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ((), "nothing to change: give an option"),
+        (("--event", "a", "--all-events"), "--event and --all-events exclude each other"),
+        (("--goal", "{{ other }}"), "the template of a hook reads 'other'"),
+        (("--replay-window", "1h"), "only GITHUB signs no id"),
+        (("--replay-window", "soon"), "--replay-window 'soon' is no duration"),
+        (("--budget-cost", "0"), "--budget-cost must be"),
+    ],
+)
+def test_a_wrong_edit_says_why(terminal: Terminal, arguments: tuple[str, ...], error: str) -> None:
+    if "edited" not in done(terminal, "hook", "list").out:
+        done(terminal, "hook", "add", "edited", "x")
+    result = terminal.archon("hook", "edit", "edited", *arguments)
+    assert result.code in (1, 2) and error in " ".join(result.err.split())
+    assert terminal.archon("hook", "edit", "none", "--note", "n").code == 4
 
 
 def test_parameters_of_a_workflow_are_checked_before(terminal: Terminal, tmp_path: Path) -> None:

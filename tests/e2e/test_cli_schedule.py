@@ -66,6 +66,13 @@ def test_a_schedule_from_its_first_to_its_last_command(terminal: Terminal) -> No
     edited = done(terminal, "schedule", "edit", "nightly", "--every", "2h", "--offset", "90s", "--max-runs", "9").out
     assert "  times     every 7200 s, 90 s later\n" in edited and "  runs      1 of 9, 0 failed;" in edited
     assert "  note      n\n" in edited, "it stays"
+    moved = ("--cron", "0 4 * * *", "--tz", "Asia/Tokyo", "--timeout", "9", "--session", "s")
+    zoned = done(terminal, "schedule", "edit", "nightly", *moved).out
+    first = next(line for line in zoned.splitlines() if line.startswith("  next"))
+    assert " 04:00:00 +09:00, here 2" in first and len(first) <= WIDTH
+    assert "(Asia/Tokyo)" in zoned and "(UTC)" in done(terminal, "schedule", "edit", "nightly", "--tz", "UTC").out
+    changed = terminal.archon("schedule", "edit", "nightly", "--note", "m", "--etag", "0-1")
+    assert (changed.code, changed.error_lines[-1]) == (1, "hint: `archon schedule show --json` has its etag.")
     assert done(terminal, "schedule", "remove", "nightly").out == "Removed nightly.\n"
 
 

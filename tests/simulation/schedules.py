@@ -23,7 +23,16 @@ from archon_services.orchestrator.schedules.schedule import (
     Policies,
     Schedule,
 )
-from archon_services.orchestrator.schedules.times import Cron, Every, Times, Timing, next_time, time_text, times_between
+from archon_services.orchestrator.schedules.times import (
+    MAX_TIME,
+    Cron,
+    Every,
+    Times,
+    Timing,
+    next_time,
+    time_text,
+    times_between,
+)
 from tests.fixtures.journal import creation, new_run, step
 from tests.simulation.loop import Process, VirtualLoop
 
@@ -74,6 +83,7 @@ class World:
     most: Counter[str] = field(default_factory=Counter)
     """The most runs of a schedule that were in progress at once."""
     numbers: int = 0
+    edits: int = 0
     delay: float = 0.2
     """Seconds that a call of the journal takes, before and after its effect."""
     paused_at: float = 0.0
@@ -154,6 +164,13 @@ class World:
     def _expire(self, name: str) -> None:
         self.journal._living.pop(name, None)
 
+    async def edit(self, store: ScheduleStore, schedule: Schedule) -> None:
+        """Changes a schedule beside what the replicas do: its note, and the end of its times, which stays far away."""
+        self.edits += 1
+        times = replace(schedule.times, end=MAX_TIME - self.edits)
+        fields = {"note": str(self.edits), **({"times": times} if self.edits % 2 else {})}
+        await store.change("default", schedule.name, lambda decision: decision.redefine(**fields))
+
     async def run(self, schedules: list[Schedule]) -> None:
         """Fires for some minutes under faults, and a while without any."""
         self.outside = copy_context()
@@ -164,6 +181,7 @@ class World:
         end = self.loop.now + SECONDS
         while self.loop.now < end:
             await asyncio.sleep(self.chance.expovariate(1 / 8))
+            await self.edit(store, self.chance.choice(schedules))
             if len(self.replicas) < 4 and self.chance.random() < 0.6:
                 await self.start()
             elif self.replicas:

@@ -61,6 +61,7 @@ ArchonError
   |   + SessionReplaced
   |   + SequenceGap
   |   + ScheduleChanged
+  |   + HookChanged
   + OutOfRange                    OUT_OF_RANGE          (IndexError)
   + Unimplemented                 UNIMPLEMENTED         (NotImplementedError)
   |   + UnknownFrame
@@ -555,6 +556,12 @@ class ScheduleChanged(Aborted):
     """The schedule was changed since the caller has read it."""
 
     default_reason = "SCHEDULE_CHANGED"
+
+
+class HookChanged(Aborted):
+    """The hook was changed since the caller has read it."""
+
+    default_reason = "HOOK_CHANGED"
 
 
 class OutOfRange(ArchonError, IndexError):

@@ -232,6 +232,7 @@ _REASONS: Final = {
         "ABORTED",
         "CONVERSATION_MOVED",
         "SCHEDULE_CHANGED",
+        "HOOK_CHANGED",
     ),
     "collaboration.unresponsive_agent": (
         "INSTANCE_LOST",

@@ -10,11 +10,13 @@ import uuid
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Final
 
+from google.protobuf.field_mask_pb2 import FieldMask
+
 from archon.api.orchestrator.v1 import hook_service_pb2 as pb
 from archon.api.orchestrator.v1 import hook_service_pb2_grpc
 from archon.errors import InvalidArgument
 from archon.pages import listed, pages
-from archon.submission import Goal, RunOptions, submit_request
+from archon.submission import Goal, RunOptions, run_changes, submit_request
 from archon.types.hook import Hook, HookDelivery
 from archon.wire import set_seconds
 
@@ -88,6 +90,44 @@ class Hooks:
         """Returns the hooks of the tenant by name, without goals."""
         request = pb.ListHooksRequest(page_size=PAGE)
         return await listed(self._stub.ListHooks, request, "hooks", Hook, timeout=CALL_TIMEOUT)
+
+    async def update(
+        self,
+        name: str,
+        *,
+        goal: Goal | None = None,
+        run: RunOptions | None = None,
+        attach_body: bool | None = None,
+        events: Sequence[str] | None = None,
+        max_per_minute: int | None = None,
+        replay_window: float | None = None,
+        note: str | None = None,
+        reseal: bool = False,
+        etag: str = "",
+    ) -> Hook:
+        """Changes the given fields of a hook, which `create` describes, and the given options of its `run`. The rest
+        stays, also the changes that another caller makes at the same time. Later deliveries have the change; earlier
+        ones keep their runs. A caller who changes which runs are submitted (goal, run, attach_body, events) becomes the
+        owner, whose rights they have. With `reseal` the secrets are sealed anew with the first key of the orchestrator.
+        With an `etag` the hook must be as it was read.
+
+        Raises UnknownHook, HookChanged if it was changed since, InvalidArgument, FailedPrecondition if secrets cannot
+        be sealed."""
+        request, fields = run_changes(goal, run)
+        paths = [f"run.{field}" for field in fields]
+        values = {"attach_body": attach_body, "events": events, "max_per_minute": max_per_minute, "note": note}
+        given: Any = {field: value for field, value in values.items() if value is not None}
+        hook = pb.Hook(name=name, run=request, **given)
+        paths += given
+        if replay_window is not None:
+            set_seconds(hook.replay_window, replay_window)
+            paths.append("replay_window")
+        if not paths and not reseal:
+            raise InvalidArgument("nothing to change: give a goal, an option, or reseal")
+        if not paths:
+            hook.ClearField("run")
+        update = pb.UpdateHookRequest(hook=hook, update_mask=FieldMask(paths=paths), etag=etag, reseal=reseal)
+        return Hook((await self._stub.UpdateHook(update, timeout=CALL_TIMEOUT)).hook)
 
     async def rotate(self, name: str, *, secret: str = "", overlap: float | None = None) -> tuple[Hook, str]:
         """Gives a hook another secret, and returns both. The secret before is valid for `overlap` seconds, by default a

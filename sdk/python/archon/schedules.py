@@ -10,11 +10,13 @@ import uuid
 from collections.abc import AsyncGenerator
 from typing import Any, Final, TypedDict, Unpack
 
+from google.protobuf.field_mask_pb2 import FieldMask
+
 from archon.api.orchestrator.v1 import schedule_service_pb2 as pb
 from archon.api.orchestrator.v1 import schedule_service_pb2_grpc
 from archon.errors import InvalidArgument
 from archon.pages import listed, pages
-from archon.submission import Goal, RunOptions, content, submit_request
+from archon.submission import Goal, RunOptions, run_changes, submit_request
 from archon.types.schedule import Schedule, ScheduleFire
 from archon.wire import set_seconds
 
@@ -28,6 +30,9 @@ FIRE_KEY: Final = "dev.archon/schedule-fire"
 
 CALL_TIMEOUT: Final = 10.0
 PAGE: Final = 100
+
+_TIMINGS: Final = frozenset({"cron", "every", "at"})
+_POLICIES: Final = frozenset({"overlap", "catch_up", "catch_up_window", "pause_on_failure"})
 
 
 class ScheduleOptions(TypedDict, total=False):
@@ -106,23 +111,33 @@ class Schedules:
         the rights of the caller from then on. With an `etag` the schedule must be as it was read.
 
         Raises UnknownSchedule, ScheduleChanged if it was changed since, InvalidArgument."""
-        request = pb.UpdateScheduleRequest(schedule=_schedule(name, goal, run, options), etag=etag)
+        schedule = _schedule(name, goal, run, options)
+        request = pb.UpdateScheduleRequest(schedule=schedule, etag=etag, update_mask=FieldMask(paths=["*"]))
         return Schedule((await self._stub.UpdateSchedule(request, timeout=CALL_TIMEOUT)).schedule)
 
     async def edit(
-        self, name: str, *, goal: Goal | None = None, etag: str = "", **options: Unpack[ScheduleOptions]
+        self,
+        name: str,
+        *,
+        goal: Goal | None = None,
+        run: RunOptions | None = None,
+        etag: str = "",
+        **options: Unpack[ScheduleOptions],
     ) -> Schedule:
-        """Changes the given options of a schedule, and its goal if there is one; the others stay. Fails rather than to
-        undo a change that another caller makes at the same time. Its runs have the rights of the caller from then on.
+        """Changes the given options of a schedule, its goal if there is one, and the given options of its `run`. The
+        rest stays, also changes of another caller at the same time. Another one of `cron`, `every` and `at` takes the
+        place of the one before. Times that have come fire as they were. The runs have the rights of the caller from
+        then on. With an `etag` the schedule must be as it was read.
 
         Raises UnknownSchedule, ScheduleChanged, InvalidArgument."""
-        present = (await self.get(name)).proto
-        message = _edited(present, options)
-        if goal is not None:
-            message.run.ClearField("goal")
-            message.run.goal.extend(content(goal, "the goal"))
-        request = pb.UpdateScheduleRequest(schedule=message, etag=etag or present.etag)
-        return Schedule((await self._stub.UpdateSchedule(request, timeout=CALL_TIMEOUT)).schedule)
+        request, fields = run_changes(goal, run)
+        schedule = _schedule(name, "-", None, options)
+        schedule.run.CopyFrom(request)
+        paths = [*(f"run.{field}" for field in fields), *_paths(options)]
+        if not paths:
+            raise InvalidArgument("nothing to change: give a goal or an option")
+        update = pb.UpdateScheduleRequest(schedule=schedule, etag=etag, update_mask=FieldMask(paths=paths))
+        return Schedule((await self._stub.UpdateSchedule(update, timeout=CALL_TIMEOUT)).schedule)
 
     async def pause(self, name: str, reason: str = "") -> Schedule:
         """Pauses a schedule. Raises UnknownSchedule."""
@@ -187,24 +202,14 @@ def _schedule(name: str, goal: Goal, run: RunOptions | None, options: ScheduleOp
     return schedule
 
 
-def _edited(present: pb.Schedule, options: ScheduleOptions) -> pb.Schedule:
-    """Returns a schedule with other options. Another one of cron, every and at takes the place of the one before."""
-    changes = _schedule(present.name, "-", None, options)
-    message = pb.Schedule(name=present.name, note=present.note, run=present.run)
-    message.times.CopyFrom(present.times)
-    message.policies.CopyFrom(present.policies)
-    if {"cron", "every", "at"} & options.keys():
-        for field in ("cron", "time_zone", "every", "offset", "at"):
-            message.times.ClearField(field)
-    message.times.MergeFrom(changes.times)
-    message.policies.MergeFrom(changes.policies)
-    if "max_runs" in options:
-        message.times.max_runs = options["max_runs"]
-    if "pause_on_failure" in options:
-        message.policies.pause_on_failure = options["pause_on_failure"]
-    if "note" in options:
-        message.note = options["note"]
-    return message
+def _paths(options: ScheduleOptions) -> builtins.list[str]:
+    """Returns the fields of a schedule that options set."""
+    found = [
+        f"policies.{name}" if name in _POLICIES else name if name == "note" else f"times.{name}" for name in options
+    ]
+    if _TIMINGS & options.keys():  # the others are cleared
+        found += [f"times.{name}" for name in (*sorted(_TIMINGS), "time_zone", "offset")]
+    return list(dict.fromkeys(found))
 
 
 def _overlap(name: str) -> pb.OverlapPolicy.ValueType:

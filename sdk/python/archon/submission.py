@@ -45,6 +45,15 @@ def content(goal: Goal, what: str) -> Sequence[common_pb2.Part]:
     return to_parts(goal if isinstance(goal, str) else to_messages(goal), what)
 
 
+def run_changes(goal: Goal | None, options: RunOptions | None) -> tuple[pb.SubmitRunRequest, list[str]]:
+    """Returns a request with the values of a goal and of options that change another request, and the names of the
+    fields that they set. Raises as `submit_request` does."""
+    given = options or {}
+    request = submit_request("-" if goal is None else goal, **given)
+    names = ["plan_json" if name == "plan" else name for name in given]
+    return request, [*(["goal"] if goal is not None else []), *names]
+
+
 def fork_request(
     run_id: str,
     after_seq: int,

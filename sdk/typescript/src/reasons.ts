@@ -207,6 +207,8 @@ export const REASONS = {
   DELIVERY_ID_REUSED: { number: 99, code: "ALREADY_EXISTS", kind: "input.invalid" },
   /** The hook is paused. */
   HOOK_PAUSED: { number: 100, code: "UNAVAILABLE", kind: "infrastructure.partition" },
+  /** ABORTED: the hook was changed since the caller has read it. */
+  HOOK_CHANGED: { number: 104, code: "ABORTED", kind: "collaboration.shared_state_conflict" },
 } as const;
 
 /** A reason of the contract. */

@@ -88,16 +88,16 @@ def schedule_options(
     note: str | None,
     needed: bool,
 ) -> ScheduleOptions:
-    """Returns the options that are given. `needed`: whether one of --cron, --every, --at and --in must be. Raises
-    CliError."""
+    """Returns the options that are given. `needed`: whether one of --cron, --every, --at and --in must be; an edit may
+    give --tz or --offset alone. Raises CliError."""
     given = [name for name, text in (("--cron", cron), ("--every", every), ("--at", at), ("--in", in_)) if text]
     if len(given) > 1:
         raise CliError(f"{' and '.join(given)} exclude each other", code=USAGE)
     if needed and not given:
         raise CliError("one of --cron, --every, --at and --in says when", code=USAGE)
-    if tz and not cron:
+    if tz and not cron and (needed or given):
         raise CliError("--tz is the time zone of --cron", code=USAGE)
-    if offset and not every:
+    if offset and not every and (needed or given):
         raise CliError("--offset is added to --every", code=USAGE)
     found: dict[str, Any] = {
         "cron": cron or None,

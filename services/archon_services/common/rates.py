@@ -18,7 +18,7 @@ MAX_BUCKETS: Final = 10_000
 
 class Rates:
     """Admits `rate` requests a second for each key, on the average. `now` returns monotonic seconds, `subject` says in
-    errors whose requests they are."""
+    errors whose requests they are, in `per` seconds."""
 
     def __init__(
         self,
@@ -26,8 +26,9 @@ class Rates:
         *,
         now: Callable[[], float] = time.monotonic,
         subject: str = "requests a second of one identity",
+        per: float = 1.0,
     ) -> None:
-        self._rate, self._now, self._subject = rate, now, subject
+        self._rate, self._now, self._subject, self._per = rate, now, subject, per
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def admit(self, key: Hashable, rate: float | None = None) -> None:
@@ -42,4 +43,4 @@ class Rates:
         if len(self._buckets) > MAX_BUCKETS:
             self._buckets.popitem(last=False)
         if not admitted:
-            raise TooManyRequests(f"more than {rate:g} {self._subject}", retry_delay=(1.0 - left) / rate)
+            raise TooManyRequests(f"more than {rate * self._per:g} {self._subject}", retry_delay=(1.0 - left) / rate)

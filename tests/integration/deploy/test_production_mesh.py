@@ -3,6 +3,7 @@ with the variables of the manifests and certificates of their names."""
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import json
 import os
@@ -70,6 +71,10 @@ def command(name: str, python: Path) -> list[str]:
     return [str(python), *arguments]
 
 
+NAMED: Final = {"sni_hostname": "gateway.service.default.archon"}
+"""The name that a proxy verifies in the certificate of the gateway."""
+
+
 class Production:
     """Processes of the overlay, by workload and number."""
 
@@ -88,6 +93,7 @@ class Production:
         """The keys in the Secret archon-keys."""
 
         Sealer.from_file(folder / "session.key")
+        Sealer.from_file(folder / "hooks.key")
         free = iter(free_ports(40))
         names = [*sorted(OURS), "archon-orchestrator", "archon-designer"]
         self.ports = {(name, names[:at].count(name)): (next(free), next(free)) for at, name in enumerate(names)}
@@ -124,6 +130,7 @@ class Production:
         files = {
             "ARCHON_AUDIT_KEY": str(self._folder / "audit-key.pem"),
             "ARCHON_SESSION_KEY": str(self._folder / "session.key"),
+            "ARCHON_HOOK_KEY": str(self._folder / "hooks.key"),
             "ARCHON_HTTP_TLS": str(self._certificates[name]),
             **self.tokens.environment(),
         }
@@ -184,14 +191,20 @@ class Production:
         )
 
     async def answers(self, path: str, token: str = "", **body: Any) -> int:
-        """Calls the gateway. Returns the status of its answer."""
-        named = {"sni_hostname": "gateway.service.default.archon"}
+        """Calls the gateway. Returns the status of its answer, 0 if there is none."""
         async with self.http(token) as http:
             try:
-                request = http.build_request("POST" if body else "GET", path, json=body or None, extensions=named)
+                request = http.build_request("POST" if body else "GET", path, json=body or None, extensions=NAMED)
                 return (await http.send(request)).status_code
             except httpx2.ConnectError:
                 return 0
+
+    async def delivered(self, path: str, headers: Mapping[str, str], content: bytes) -> tuple[int, Any]:
+        """Sends a delivery to the gateway, which needs no token. Returns the status and the content of its answer."""
+        async with self.http() as http:
+            request = http.build_request("POST", path, content=content, headers=dict(headers), extensions=NAMED)
+            answer = await http.send(request)
+            return answer.status_code, answer.json()
 
 
 def person(authority: Authority, kind: str, folder: Path) -> Path:
@@ -204,6 +217,28 @@ def person(authority: Authority, kind: str, folder: Path) -> Path:
         "usages": ["client auth"],
     }
     return issue(authority, {"spec": spec}, folder)
+
+
+async def has_taken_deliveries(mesh: Production) -> None:
+    """A hook that one replica has made is known to the other: each signs, and the gateway sends to either."""
+    body = b'{"desk": "a lending desk"}'
+    async with Client(mesh.address("archon-orchestrator", 0)) as client:
+        await client.hooks.create("desk", "Draw {{ body.desk }}.", run={"roles": ["designer"]})
+        _, first = await client.hooks.sign("desk", body)
+    async with Client(mesh.address("archon-orchestrator", 1)) as client:
+        path, second = await client.hooks.sign("desk", body)
+        status, _ = await mesh.delivered(path, first | {"webhook-signature": "v1,bm8="}, body)
+        assert status == 401
+        runs: dict[str, set[str]] = {}
+        for headers in (first, second, first):
+            status, answer = await mesh.delivered(path, headers, body)
+            assert (status, answer["state"]) in ((202, "accepted"), (200, "repeated")), answer
+            runs.setdefault(headers["webhook-id"], set()).add(answer["run"])
+        assert sorted(map(len, runs.values())) == [1, 1], "one run for each delivery"
+        for [run_id] in runs.values():
+            async with asyncio.timeout(60):
+                assert [event async for event in client.watch(run_id)]
+            assert (await client.get(run_id)).state == TaskState.COMPLETED
 
 
 async def test_a_production_mesh_executes_a_run(
@@ -233,6 +268,8 @@ async def test_a_production_mesh_executes_a_run(
             public = PublicKeys.parse(mesh.key.public_pem)
             report = verify_run(history.run_id, history.steps, public, last_seq=history.last_seq, ended=history.ended)
             assert (report.complete, report.fault) == (True, ""), "any replica has what another one has sealed"
+
+            await has_taken_deliveries(mesh)
 
             monkeypatch.setenv("ARCHON_TLS", str(person(authority, "viewer", tmp_path)))
             async with Client(mesh.address("archon-orchestrator")) as client:

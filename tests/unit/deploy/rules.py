@@ -16,7 +16,15 @@ AGENTS: Final = frozenset(f"archon-{role}" for role in DEFAULT_ROLES)
 GATEWAY: Final = "archon-gateway"
 OURS: Final = AGENTS | {"archon-registry", "archon-memory", "archon-orchestrator", GATEWAY}
 SECRETS: Final = frozenset(
-    {"archon-audit", "archon-model", "archon-postgresql", "archon-session", "archon-keys", "archon-openid"}
+    {
+        "archon-audit",
+        "archon-hooks",
+        "archon-model",
+        "archon-postgresql",
+        "archon-session",
+        "archon-keys",
+        "archon-openid",
+    }
 )
 """Secrets that operators of a mesh create."""
 
@@ -272,6 +280,25 @@ def logged_in(documents: list[Manifest]) -> Iterator[str]:
         yield f"{GATEWAY} knows no caller"
 
 
+def hooked(documents: list[Manifest]) -> Iterator[str]:
+    """Every orchestrator opens the secrets of hooks that another one has sealed, and none waits for their keys."""
+    template = templates(documents)["archon-orchestrator"]["spec"]
+    [container] = template["containers"]
+    folder = str(variables(container).get("ARCHON_HOOK_KEY", "")).rpartition("/")[0]
+    mounts = {mount["mountPath"]: mount for mount in container["volumeMounts"]}
+    mount = mounts.get(folder, {})
+    volume = {volume["name"]: volume for volume in template["volumes"]}.get(mount.get("name"), {})
+    if "secret" not in volume:
+        yield "each orchestrator has keys of hooks of its own"
+        return
+    if mount.get("readOnly") is not True or volume["secret"].get("defaultMode") != 0o440:
+        yield "the keys of hooks are open"
+    if "subPath" in mount:
+        yield "keys of hooks that change do not reach the orchestrators"
+    if volume["secret"].get("optional") is not True:
+        yield "the orchestrators do not start without keys of hooks"
+
+
 def quorum(documents: list[Manifest]) -> Iterator[str]:
     """etcd has three members on three machines."""
     etcd = of_kind(documents, "StatefulSet")["archon-etcd"]["spec"]
@@ -287,7 +314,7 @@ EVERYWHERE: Final[tuple[Rule, ...]] = (
 )
 """Rules of every mesh."""
 
-IN_PRODUCTION: Final[tuple[Rule, ...]] = (*EVERYWHERE, disruptions, encrypted, quorum, logged_in)
+IN_PRODUCTION: Final[tuple[Rule, ...]] = (*EVERYWHERE, disruptions, encrypted, quorum, logged_in, hooked)
 """Rules of a mesh in production."""
 
 

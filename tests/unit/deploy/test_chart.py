@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 import yaml
+from cryptography.fernet import Fernet
 
 from deploy.helm import make_chart
 from tests.fixtures.require import require
@@ -109,6 +111,62 @@ def test_values_change_what_they_name_and_production_keeps_its_rules() -> None:
     assert configuration["data"]["model"] == "openai/gpt-5"
     assert configuration["data"]["registry"] == "archon-registry:7101"
     assert configuration["metadata"]["name"] in str(reviewer), "pods are replaced when the configuration changes"
+
+
+def hook_secret(documents: Documents) -> tuple[dict[str, Any], Any, Any]:
+    """Returns the volume with the keys of hooks, the Secret of the chart or None, and the annotations of the pods."""
+    found = by_name(documents)
+    template = found["Deployment", "archon-orchestrator"]["spec"]["template"]
+    [volume] = [each for each in template["spec"]["volumes"] if each["name"] == "hooks"]
+    return volume["secret"], found.get(("Secret", "archon-hooks")), template["metadata"].get("annotations")
+
+
+def test_keys_of_hooks_in_the_values_are_a_secret_that_replaces_pods() -> None:
+    keys = [Fernet.generate_key().decode() for _ in range(3)]
+    volume, secret, before = hook_secret(rendered(f"hooks={json.dumps({'keys': keys[:2]})}"))
+    assert volume == {"secretName": "archon-hooks", "defaultMode": 0o440, "optional": True}
+    check(secret)
+    assert base64.b64decode(secret["data"]["hooks.key"]).decode().split() == keys[:2], (
+        "a line for each, the first first"
+    )
+    assert secret["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    again = hook_secret(rendered(f"hooks={json.dumps({'keys': keys[:2]})}"))
+    assert (again[1], again[2]) == (secret, before), (
+        "an upgrade without a change makes no other key, and replaces no pod"
+    )
+    _, _, after = hook_secret(rendered(f"hooks={json.dumps({'keys': [keys[2], *keys[:2]]})}"))
+    assert before != after and not any(key in str(after) for key in keys)
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ('hooks={"existingSecret":"of-a-vault"}', "of-a-vault"),
+        ('hooks={"keys":null}', "archon-hooks"),
+        ("hooks=null", "archon-hooks"),
+    ],
+)
+def test_a_secret_of_hooks_that_exists_is_named_and_not_made(values: str, name: str) -> None:
+    volume, secret, annotations = hook_secret(rendered(values))
+    assert (volume["secretName"], secret, annotations) == (name, None, None)
+
+
+@pytest.mark.parametrize(
+    ("hooks", "error"),
+    [
+        ({"keys": ["short"]}, "is no line of hooks.key"),
+        ({"keys": [Fernet.generate_key().decode() + "\n"]}, "is no line of hooks.key"),
+        ({"keys": [base64.b64encode(Fernet.generate_key()).decode()]}, "is no line of hooks.key"),
+        ({"keys": [Fernet.generate_key().decode()] * 5}, "more than four keys"),
+        ({"keys": [Fernet.generate_key().decode()], "existingSecret": "x"}, "not both"),
+    ],
+)
+def test_keys_of_hooks_that_no_orchestrator_could_read_are_refused(hooks: dict[str, Any], error: str) -> None:
+    command = [str(require("helm")), "template", "archon", str(make_chart.CHART), *KUBERNETES]
+    done = subprocess.run(
+        [*command, "--set-json", f"hooks={json.dumps(hooks)}"], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode != 0 and error in done.stderr
 
 
 def test_a_role_that_is_null_is_left_out() -> None:

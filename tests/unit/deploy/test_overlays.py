@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 
 from archon.agent import AgentSettings
 from archon_services.gateway.watches.batches import SILENCE
 from archon_services.orchestrator.settings import OrchestratorSettings
 from archon_services.registry.store.etcd_client import parse_members
 from tests.fixtures.prometheus import known_series
-from tests.unit.deploy.kustomize_output import COMPONENTS, check, config, of_kind, render, templates, variables
+from tests.unit.deploy.kustomize_output import (
+    COMPONENTS,
+    KUSTOMIZE,
+    build,
+    check,
+    config,
+    of_kind,
+    render,
+    templates,
+    variables,
+)
 from tests.unit.deploy.manifests import Manifest
 from tests.unit.deploy.promql import check as check_expression
 from tests.unit.deploy.rules import AGENTS, EVERYWHERE, IN_PRODUCTION, OURS, faults
@@ -29,6 +42,7 @@ OF_BASE = (
     ("network-policies",),
     ("disruption-budgets",),
     ("audit",),
+    ("hooks",),
     ("http", "tls"),
     ("weaviate",),
     ("autoscaling",),
@@ -134,6 +148,14 @@ def claimed(documents: list[Manifest]) -> None:
     pod(documents, "archon-orchestrator")["volumes"].append(
         {"name": "data", "persistentVolumeClaim": {"claimName": "journal"}}
     )
+
+
+def hook_volume(documents: list[Manifest]) -> Any:
+    return next(each for each in pod(documents, "archon-orchestrator")["volumes"] if each["name"] == "hooks")
+
+
+def hook_mount(documents: list[Manifest]) -> Any:
+    return next(each for each in first(documents, "archon-orchestrator")["volumeMounts"] if each["name"] == "hooks")
 
 
 Break = Callable[[list[Manifest]], Any]
@@ -253,6 +275,22 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "archon-gateway speaks in clear text",
         lambda d: remove_variable(d, "archon-gateway", "ARCHON_HTTP_TLS"),
     ),
+    "keys of hooks": (
+        "each orchestrator has keys of hooks of its own",
+        lambda d: add_variable(d, ORCHESTRATOR, "ARCHON_HOOK_KEY", "/tmp/archon/hooks.key"),
+    ),
+    "mode of the keys of hooks": (
+        "the keys of hooks are open",
+        lambda d: hook_volume(d)["secret"].pop("defaultMode"),
+    ),
+    "file of the keys of hooks": (
+        "keys of hooks that change do not reach the orchestrators",
+        lambda d: hook_mount(d).update(subPath="hooks.key"),
+    ),
+    "no keys of hooks": (
+        "the orchestrators do not start without keys of hooks",
+        lambda d: hook_volume(d)["secret"].pop("optional"),
+    ),
     "quorum": (
         "a machine holds the quorum of etcd",
         lambda d: pod(d, "archon-etcd")["topologySpreadConstraints"][0].update(whenUnsatisfiable="ScheduleAnyway"),
@@ -338,3 +376,18 @@ def test_members_of_etcd_are_named_with_tls_and_without() -> None:
 
 def test_every_process_is_encrypted_in_production() -> None:
     assert set(templates(render(PRODUCTION))) >= OURS
+
+
+def test_a_generated_secret_of_hooks_replaces_the_orchestrators(tmp_path: Path) -> None:
+    def name_with(key: str) -> str:
+        (tmp_path / "hooks.key").write_text(key)
+        generated = {"name": "archon-hooks", "namespace": "archon", "files": ["hooks.key"]}
+        base = os.path.relpath(KUSTOMIZE / PRODUCTION, tmp_path.resolve())
+        overlay = {"resources": [base], "secretGenerator": [generated]}
+        (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+        documents = build(tmp_path)
+        [secret] = of_kind(documents, "Secret")
+        assert hook_volume(documents)["secret"]["secretName"] == secret
+        return secret
+
+    assert name_with("a") != name_with("b")

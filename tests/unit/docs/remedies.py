@@ -49,6 +49,7 @@ REASONS: Final = {
     "LEARNED_VERSION_DECIDED": "`archon learning history` shows the decision; `archon learning revert` goes back to any version.",
     "UNKNOWN_SCHEDULE": "`archon schedule list` lists the schedules of the tenant.",
     "SCHEDULE_CHANGED": "Read the schedule again, and make the change on it.",
+    "HOOK_CHANGED": "Read the hook again, and make the change on it.",
     "UNKNOWN_HOOK": "`archon hook list` lists the hooks of the tenant.",
     "DELIVERY_UNVERIFIED": "Compare path, scheme and secret with `archon hook show`; the sender has to sign the bytes that it sends.",
     "DELIVERY_STALE": "Correct the clock of the sender, or of the orchestrator: they differ by more than 5 min.",

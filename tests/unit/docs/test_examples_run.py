@@ -342,7 +342,7 @@ def test_the_other_examples_of_workflows_show_what_they_say() -> None:
         ("evals", 1),
         ("clients", 2),
         ("schedules", 3),
-        ("hooks", 3),
+        ("hooks", 4),
     ],
 )
 def test_each_example_on_a_page_is_in_its_file(name: str, count: int) -> None:
@@ -389,6 +389,8 @@ async def test_the_examples_of_hooks_review_a_pull_request(tmp_path: Path) -> No
         assert (path, answer.status_code) == ("/hooks/review", 202)
         run = await client.get(answer.json()["run"])
         assert run.session_id == "pr-7" and run.goal[0].text == "Review u by ann."
+        hook = await HOOKS.widened(client)
+        assert (hook.events, hook.goal.startswith("Review {{"), hook.roles) == (("pull_request",), True, ("reviewer",))
         assert await HOOKS.rotated(client) != secret
 
 

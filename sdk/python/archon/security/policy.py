@@ -60,6 +60,7 @@ _SERVICE_NAMES: Final = {
         "CreateHook": _OPERATORS,
         "GetHook": _READERS,
         "ListHooks": _READERS,
+        "UpdateHook": _OPERATORS,
         "RotateHookSecret": _OPERATORS,
         "PauseHook": _OPERATORS,
         "ResumeHook": _OPERATORS,

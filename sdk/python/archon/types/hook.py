@@ -122,6 +122,11 @@ class Hook(MessageView[pb.Hook]):
         return "paused" if self.paused else "active"
 
     @property
+    def etag(self) -> str:
+        """Identifies this state of its settings, secrets and pause."""
+        return self.proto.etag
+
+    @property
     def identity(self) -> str:
         """The identity whose rights its runs have."""
         return self.proto.identity

@@ -91,6 +91,11 @@ class Schedule(MessageView[pb.Schedule]):
         return "once"
 
     @property
+    def time_zone(self) -> str:
+        """Time zone of its cron expression, by its name in the IANA database; UTC if it has no other."""
+        return self.proto.times.time_zone or "UTC"
+
+    @property
     def jitter(self) -> float:
         """By how much a time is delayed at most, in seconds."""
         return to_seconds(self.proto.times.jitter)

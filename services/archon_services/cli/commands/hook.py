@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
-from archon_services.cli.commands.run import StrategyName, budget_of
 from archon_services.cli.errors import NOT_FOUND, UNREACHABLE, USAGE, CliError
+from archon_services.cli.hook_options import (
+    AttachOption,
+    EventOption,
+    HookArgument,
+    HookGoalArgument,
+    HookParameterOption,
+    HookSessionOption,
+    RateOption,
+    ReplayOption,
+    SchemeName,
+    SchemeOption,
+    SecretOption,
+    replay_window,
+)
 from archon_services.cli.hook_request import base_url, hook_request, read_secret
 from archon_services.cli.options import JsonOption, MetadataOption, OrchestratorOption, UserOption
 from archon_services.cli.render.hook_text import (
@@ -20,13 +32,25 @@ from archon_services.cli.render.hook_text import (
     values,
 )
 from archon_services.cli.render.output import print_json, strip_controls
-from archon_services.cli.run_metadata import metadata_of
+from archon_services.cli.run_states import run_states
+from archon_services.cli.schedule_options import NoteOption
 from archon_services.cli.target.mesh import call_orchestrator
+from archon_services.cli.trigger_options import (
+    CostOption,
+    EtagOption,
+    RoleOption,
+    StrategyOption,
+    TimeoutOption,
+    TokensOption,
+    WorkflowOption,
+    run_changes,
+    run_request,
+)
 from archon_services.cli.when import seconds_of
 
 if TYPE_CHECKING:
     from archon.client import Client
-    from archon.types import Hook
+    from archon.types import Hook, HookDelivery
 
 hook = typer.Typer(no_args_is_help=True)
 
@@ -38,20 +62,6 @@ SHOWN: Final = 10
 SECONDS: Final = 15.0
 """The time of a test delivery."""
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of a hook.")]
-SecretOption = Annotated[
-    str, typer.Option("--secret-file", metavar="FILE", help="The secret that the sender gives; - for standard input.")
-]
-
-
-class SchemeName(StrEnum):
-    """The schemes of signatures."""
-
-    STANDARD = "standard"
-    GITHUB = "github"
-    STRIPE = "stripe"
-    SLACK = "slack"
-
 
 @hook.callback()
 def _group() -> None:
@@ -60,41 +70,23 @@ def _group() -> None:
 
 @hook.command()
 def add(
-    name: NameArgument,
-    goal: Annotated[
-        str,
-        typer.Argument(metavar="[GOAL]", help="The goal, such as 'Review {{ body.url }}'; - reads standard input."),
-    ] = "",
-    scheme: Annotated[SchemeName, typer.Option(help="How the sender signs.")] = SchemeName.STANDARD,
+    name: HookArgument,
+    goal: HookGoalArgument = "",
+    scheme: SchemeOption = SchemeName.STANDARD,
     secret_file: SecretOption = "",
-    workflow: Annotated[str, typer.Option(metavar="NAME", help="A workflow to run instead of a goal.")] = "",
-    parameter: Annotated[
-        list[str] | None,
-        typer.Option("-p", "--parameter", metavar="KEY=VALUE", help="Of the workflow, such as city='{{ body.city }}'."),
-    ] = None,
-    event: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="An event that submits a run, such as push; by default all. Repeatable."),
-    ] = None,
-    attach_body: Annotated[bool, typer.Option("--attach-body", help="Make the body a part of the goal.")] = False,
-    max_per_minute: Annotated[
-        int, typer.Option(min=0, max=60_000, metavar="N", help="Deliveries an orchestrator takes; 0: 600.")
-    ] = 0,
-    replay_window: Annotated[
-        str,
-        typer.Option(metavar="TIME", help="GitHub: for how long the same body is the same delivery; by default 1d."),
-    ] = "",
-    note: Annotated[str, typer.Option(metavar="TEXT", help="A note for people.")] = "",
-    role: Annotated[list[str] | None, typer.Option(metavar="ROLE", help="As of `archon run`. Repeatable.")] = None,
-    strategy: Annotated[StrategyName | None, typer.Option(help="As of `archon run`.")] = None,
-    session: Annotated[
-        str, typer.Option(metavar="ID", help="The session whose shared memory the runs use, such as pr-{{ body.id }}.")
-    ] = "",
-    timeout: Annotated[
-        float | None, typer.Option(min=0.001, metavar="SECONDS", help="The time limit of each run; by default 1 h.")
-    ] = None,
-    budget_tokens: Annotated[int | None, typer.Option(min=1, metavar="N", help="Budget of each run in tokens.")] = None,
-    budget_cost: Annotated[float | None, typer.Option(metavar="USD", help="Budget of each run in US dollars.")] = None,
+    workflow: WorkflowOption = "",
+    parameter: HookParameterOption = None,
+    event: EventOption = None,
+    attach_body: AttachOption = False,
+    max_per_minute: RateOption = None,
+    replay: ReplayOption = "",
+    note: NoteOption = None,
+    role: RoleOption = None,
+    strategy: StrategyOption = None,
+    session: HookSessionOption = None,
+    timeout: TimeoutOption = None,
+    budget_tokens: TokensOption = None,
+    budget_cost: CostOption = None,
     user: UserOption = "",
     metadata: MetadataOption = None,
     as_json: JsonOption = False,
@@ -105,20 +97,12 @@ def add(
     Its runs have the rights that you have at each delivery.
     """
     from archon_services.cli.commands.workflow import load_template
-    from archon_services.cli.follow_run import RunRequest
 
-    if replay_window and scheme is not SchemeName.GITHUB:
-        raise CliError("--replay-window is for --scheme github, which signs no id", code=USAGE)
-    window = seconds_of(replay_window, "--replay-window") if replay_window else None
-    options = RunRequest(
-        "",
-        tuple(role or ()),
-        session,
-        timeout,
-        str(strategy or ""),
-        budget_of(tokens=budget_tokens, cost=budget_cost, depth=None),
-        metadata=metadata_of(user, metadata or []),
-    )
+    window = replay_window(replay, scheme)
+    options = run_request(
+        role=role, strategy=strategy, session=session or "", timeout=timeout, tokens=budget_tokens, cost=budget_cost,
+        user=user, metadata=metadata,
+    )  # fmt: skip
     if goal == "-" and secret_file == "-":
         raise CliError("standard input has the goal or the secret, not both", code=USAGE)
     request = hook_request(options, goal, workflow, parameter or [], orchestrator, load=load_template)
@@ -128,7 +112,7 @@ def add(
         orchestrator,
         lambda client: client.hooks.create(
             name, request.goal, scheme=scheme.value, secret=given, run=run, attach_body=attach_body,
-            events=event or (), max_per_minute=max_per_minute, replay_window=window, note=note,
+            events=event or (), max_per_minute=max_per_minute or 0, replay_window=window, note=note or "",
         ),
     )  # fmt: skip
     _print_added(added, "" if given else secret, as_json=as_json)
@@ -139,7 +123,7 @@ def _print_added(added: Hook, secret: str, *, as_json: bool) -> None:
     if as_json:
         print_json({**values(added), **({"secret": secret} if secret else {})})
         return
-    print_hook(added, base_url(), [])
+    print_hook(added, base_url(), [], {})
     if secret:
         print_secret(added.name, secret)
 
@@ -156,38 +140,86 @@ def list_(as_json: JsonOption = False, orchestrator: OrchestratorOption = "") ->
 
 @hook.command()
 def show(
-    name: NameArgument,
+    name: HookArgument,
     deliveries: Annotated[
         int, typer.Option(min=0, max=1_000, metavar="N", help="The number of deliveries to show.")
     ] = SHOWN,
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
-    """Show a hook, its URL and its last deliveries.
+    """Show a hook, its URL and its last deliveries with the states of their runs.
 
     A delivery is listed once its signature was verified, within a second.
     """
 
-    async def read(client: Client) -> tuple[Hook, list[Any]]:
+    async def read(client: Client) -> tuple[Hook, list[HookDelivery], dict[str, str]]:
         found = await client.hooks.get(name)
-        last: list[Any] = []
+        last: list[HookDelivery] = []
         if deliveries:
             async for delivery in client.hooks.deliveries(name):
                 last.append(delivery)
                 if len(last) >= deliveries:
                     break
-        return found, last
+        return found, last, await run_states(client, [each.run_id for each in last])
 
-    found, last = _call(orchestrator, read)
+    found, last, states = _call(orchestrator, read)
     if as_json:
-        print_json({**values(found), "deliveries": [delivery_values(each) for each in last]})
+        print_json({**values(found), "deliveries": [delivery_values(each, states) for each in last]})
     else:
-        print_hook(found, base_url(), last)
+        print_hook(found, base_url(), last, states)
+
+
+@hook.command()
+def edit(
+    name: HookArgument,
+    goal: Annotated[str, typer.Option(metavar="TEXT", help="Another goal.")] = "",
+    event: EventOption = None,
+    all_events: Annotated[bool, typer.Option("--all-events", help="All events submit runs again.")] = False,
+    attach_body: Annotated[
+        bool | None, typer.Option("--attach-body/--no-attach-body", help="Whether the body is a part of the goal.")
+    ] = None,
+    max_per_minute: RateOption = None,
+    replay: ReplayOption = "",
+    note: NoteOption = None,
+    role: RoleOption = None,
+    session: HookSessionOption = None,
+    timeout: TimeoutOption = None,
+    budget_tokens: TokensOption = None,
+    budget_cost: CostOption = None,
+    reseal: Annotated[
+        bool,
+        typer.Option("--reseal", help="Seal its secrets with the first key of ARCHON_HOOK_KEY; they stay the same."),
+    ] = False,
+    etag: EtagOption = "",
+    as_json: JsonOption = False,
+    orchestrator: OrchestratorOption = "",
+) -> None:
+    """Change the given options of a hook.
+
+    Deliveries that came before keep their runs. If you change its goal, events or runs, the next runs have your rights.
+    """
+    if event and all_events:
+        raise CliError("--event and --all-events exclude each other", code=USAGE)
+    run: Any = run_changes(role=role, session=session, timeout=timeout, tokens=budget_tokens, cost=budget_cost)
+    given = {
+        "goal": goal or None,
+        "run": run or None,
+        "events": () if all_events else event or None,
+        "attach_body": attach_body,
+        "max_per_minute": max_per_minute,
+        "replay_window": seconds_of(replay, "--replay-window") if replay else None,
+        "note": note,
+    }
+    changes: Any = {key: value for key, value in given.items() if value is not None}
+    if not changes and not reseal:
+        raise CliError("nothing to change: give an option", code=USAGE)
+    edited = _call(orchestrator, lambda client: client.hooks.update(name, reseal=reseal, etag=etag, **changes))
+    _print_added(edited, "", as_json=as_json)
 
 
 @hook.command()
 def rotate(
-    name: NameArgument,
+    name: HookArgument,
     secret_file: SecretOption = "",
     overlap: Annotated[
         str, typer.Option(metavar="TIME", help="How long the secret before stays valid; by default 1d, 0s ends it.")
@@ -207,7 +239,7 @@ def rotate(
 
 @hook.command()
 def pause(
-    name: NameArgument,
+    name: HookArgument,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for people.")] = "",
     orchestrator: OrchestratorOption = "",
 ) -> None:
@@ -220,7 +252,7 @@ def pause(
 
 
 @hook.command()
-def resume(name: NameArgument, orchestrator: OrchestratorOption = "") -> None:
+def resume(name: HookArgument, orchestrator: OrchestratorOption = "") -> None:
     """Resume a hook."""
     _call(orchestrator, lambda client: client.hooks.resume(name))
     print(f"Resumed {name}.")
@@ -228,7 +260,7 @@ def resume(name: NameArgument, orchestrator: OrchestratorOption = "") -> None:
 
 @hook.command("test")
 def send_test(
-    name: NameArgument,
+    name: HookArgument,
     body: Annotated[str, typer.Option(metavar="JSON", help="The body; - reads standard input.")] = "{}",
     event: Annotated[str, typer.Option(metavar="NAME", help="The event of GitHub, such as push.")] = "",
     url: Annotated[
@@ -298,7 +330,7 @@ def _certificates() -> Any:
 
 
 @hook.command()
-def remove(name: NameArgument, orchestrator: OrchestratorOption = "") -> None:
+def remove(name: HookArgument, orchestrator: OrchestratorOption = "") -> None:
     """Remove a hook and its list of deliveries.
 
     Its runs go on.
@@ -309,7 +341,7 @@ def remove(name: NameArgument, orchestrator: OrchestratorOption = "") -> None:
 
 def _call(orchestrator: str, call: Callable[[Client], Awaitable[T]]) -> T:
     """Calls the orchestrator. Raises CliError with a hint if there is no such hook."""
-    from archon.errors import AlreadyExists, UnknownHook
+    from archon.errors import AlreadyExists, HookChanged, UnknownHook
 
     try:
         return call_orchestrator(orchestrator, call)
@@ -317,3 +349,5 @@ def _call(orchestrator: str, call: Callable[[Client], Awaitable[T]]) -> T:
         raise CliError(error.message, hint="`archon hook list` lists the hooks.", code=NOT_FOUND) from None
     except AlreadyExists as error:
         raise CliError(error.message, hint="`archon hook remove` removes it.") from None
+    except HookChanged as error:
+        raise CliError(error.message, hint="`archon hook show --json` has its etag.") from None

@@ -115,6 +115,7 @@ def _print(questions: list[Question]) -> None:
 
 
 def _row(question: Question, now: float) -> tuple[str, ...]:
+    from archon_services.cli.render.markdown_text import plain_text
     from archon_services.cli.render.questions import pending_question, truncate
 
     pending = pending_question(question.run_id, question)
@@ -125,7 +126,7 @@ def _row(question: Question, now: float) -> tuple[str, ...]:
         _span(now - to_seconds(question.create_time)) if question.HasField("create_time") else "",
         _span(to_seconds(question.expire_time) - now) if question.HasField("expire_time") else "",
         ", ".join(question.approvers) or "anyone",
-        truncate(pending.text, TEXT_LENGTH),
+        truncate(plain_text(strip_controls(pending.text)), TEXT_LENGTH),
     )
 
 

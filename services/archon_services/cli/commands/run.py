@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -17,13 +16,13 @@ from archon_services.cli.options import BreakOption, JsonEventsOption, MetadataO
 from archon_services.cli.pattern import plan_of
 from archon_services.cli.render.output import is_terminal, print_stderr
 from archon_services.cli.run_metadata import metadata_of
+from archon_services.cli.run_options import StrategyName, budget_of
 from archon_services.cli.target.mesh import find_target, orchestrator_flag
 from archon_services.cli.target.temporary_mesh import running_or_own_mesh
 from archon_services.cli.text_input import read_goal
 from archon_services.cli.when import later
 
 if TYPE_CHECKING:
-    from archon.types import Budget
     from archon_services.cli.follow_run import RunOutcome, RunRequest
     from archon_services.cli.render.run_screen import Screen
     from archon_services.cli.target.mesh import Target
@@ -31,15 +30,6 @@ if TYPE_CHECKING:
 MAX_TOKENS: Final = 10**12
 MAX_DEPTH: Final = 32
 MAX_CALLS: Final = 10**9
-MAX_USD: Final = 1_000_000
-
-
-class StrategyName(StrEnum):
-    """The strategies of a run."""
-
-    PIPELINE = "pipeline"
-    AGENT = "agent"
-    PLAN = "plan"
 
 
 def run(
@@ -194,23 +184,6 @@ def run(
         print(asyncio.run(submit_only(find_target(orchestrator), request)))
         return
     raise typer.Exit(asyncio.run(_run(request, orchestrator, as_json=as_json, quiet=quiet)))
-
-
-def budget_of(*, tokens: int | None, cost: float | None, depth: int | None, calls: int | None = None) -> Budget | None:
-    """Converts the budget options; None if there are none. Raises CliError if the cost is out of range."""
-    if tokens is None and cost is None and depth is None and calls is None:
-        return None
-    from archon.types import Budget
-
-    micro_usd = 0
-    if cost is not None:
-        # False for NaN as well. Less than a millionth would be rounded to 0, which means no bound.
-        if not 1e-6 <= cost <= MAX_USD:
-            raise CliError(f"--budget-cost must be 0.000001 to {MAX_USD:,} US dollars, not {cost:g}", code=USAGE)
-        micro_usd = round(cost * 1_000_000)
-    return Budget(
-        max_tokens=tokens or 0, max_cost_micro_usd=micro_usd, max_depth=depth or 0, max_model_calls=calls or 0
-    )
 
 
 async def _submit_later(target: Target, request: RunRequest, time: float) -> None:

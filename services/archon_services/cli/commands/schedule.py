@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 import typer
 
 from archon.plain_text import counted
-from archon_services.cli.commands.run import StrategyName, budget_of
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import JsonOption, MetadataOption, OrchestratorOption, UserOption
 from archon_services.cli.render.output import print_json
 from archon_services.cli.render.schedule_text import fire_values, print_fires, print_schedule, print_schedules, values
-from archon_services.cli.run_metadata import metadata_of
 from archon_services.cli.schedule_options import (
     AtOption,
     CatchUpOption,
@@ -37,6 +35,17 @@ from archon_services.cli.schedule_options import (
 )
 from archon_services.cli.target.mesh import call_orchestrator, find_target
 from archon_services.cli.text_input import read_goal
+from archon_services.cli.trigger_options import (
+    CostOption,
+    EtagOption,
+    RoleOption,
+    StrategyOption,
+    TimeoutOption,
+    TokensOption,
+    WorkflowOption,
+    run_changes,
+    run_request,
+)
 from archon_services.cli.when import time_of
 
 if TYPE_CHECKING:
@@ -51,6 +60,15 @@ T = TypeVar("T")
 SHOWN: Final = 10
 """Fires that `archon schedule show` prints."""
 
+FileOption = Annotated[
+    list[Path] | None, typer.Option("--file", metavar="FILE", help="A file to attach to the goal. Repeatable.")
+]
+ParameterOption = Annotated[
+    list[str] | None, typer.Option("-p", "--parameter", metavar="KEY=VALUE", help="A parameter of the workflow.")
+]
+SessionOption = Annotated[
+    str | None, typer.Option("--session", metavar="ID", help="The session whose shared memory the runs use.")
+]
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of a schedule.")]
 
 
@@ -63,13 +81,9 @@ def _group() -> None:
 def add(
     name: NameArgument,
     goal: Annotated[str, typer.Argument(metavar="[GOAL]", help="The goal; - reads it from standard input.")] = "",
-    file: Annotated[
-        list[Path] | None, typer.Option("--file", metavar="FILE", help="A file to attach to the goal. Repeatable.")
-    ] = None,
-    workflow: Annotated[str, typer.Option(metavar="NAME", help="A workflow to run instead of a goal.")] = "",
-    parameter: Annotated[
-        list[str] | None, typer.Option("-p", "--parameter", metavar="KEY=VALUE", help="A parameter of the workflow.")
-    ] = None,
+    file: FileOption = None,
+    workflow: WorkflowOption = "",
+    parameter: ParameterOption = None,
     cron: CronOption = "",
     tz: ZoneOption = "",
     every: EveryOption = "",
@@ -86,14 +100,12 @@ def add(
     pause_on_failure: PauseOption = None,
     note: NoteOption = None,
     paused: Annotated[bool, typer.Option("--paused", help="Paused until `archon schedule resume`.")] = False,
-    role: Annotated[list[str] | None, typer.Option(metavar="ROLE", help="As of `archon run`. Repeatable.")] = None,
-    strategy: Annotated[StrategyName | None, typer.Option(help="As of `archon run`.")] = None,
-    session: Annotated[str, typer.Option(metavar="ID", help="The session whose shared memory the runs use.")] = "",
-    timeout: Annotated[
-        float | None, typer.Option(min=0.001, metavar="SECONDS", help="The time limit of each run; by default 1 h.")
-    ] = None,
-    budget_tokens: Annotated[int | None, typer.Option(min=1, metavar="N", help="Budget of each run in tokens.")] = None,
-    budget_cost: Annotated[float | None, typer.Option(metavar="USD", help="Budget of each run in US dollars.")] = None,
+    role: RoleOption = None,
+    strategy: StrategyOption = None,
+    session: SessionOption = None,
+    timeout: TimeoutOption = None,
+    budget_tokens: TokensOption = None,
+    budget_cost: CostOption = None,
     user: UserOption = "",
     metadata: MetadataOption = None,
     as_json: JsonOption = False,
@@ -103,22 +115,15 @@ def add(
 
     Its runs have the rights that you have at each time.
     """
-    from archon_services.cli.follow_run import RunRequest
-
     options = schedule_options(
         cron=cron, tz=tz, every=every, offset=offset, at=at, in_=in_, start=start, end=end, jitter=jitter,
         max_runs=max_runs, overlap=overlap, catch_up=catch_up, window=catch_up_window,
         pause_on_failure=pause_on_failure, note=note, needed=True,
     )  # fmt: skip
-    request = RunRequest(
-        "",
-        tuple(role or ()),
-        session,
-        timeout,
-        str(strategy or ""),
-        budget_of(tokens=budget_tokens, cost=budget_cost, depth=None),
-        metadata=metadata_of(user, metadata or []),
-    )
+    request = run_request(
+        role=role, strategy=strategy, session=session or "", timeout=timeout, tokens=budget_tokens, cost=budget_cost,
+        user=user, metadata=metadata,
+    )  # fmt: skip
     request = _request(request, goal, file or [], workflow, parameter or [], orchestrator)
     run: Any = request.options()
     added = _call(
@@ -207,21 +212,30 @@ def edit(
     catch_up_window: WindowOption = "",
     pause_on_failure: PauseOption = None,
     note: NoteOption = None,
+    role: RoleOption = None,
+    session: SessionOption = None,
+    timeout: TimeoutOption = None,
+    budget_tokens: TokensOption = None,
+    budget_cost: CostOption = None,
+    etag: EtagOption = "",
     as_json: JsonOption = False,
     orchestrator: OrchestratorOption = "",
 ) -> None:
     """Change the given options of a schedule.
 
-    Its runs have your rights from then on. Times before are not made up for.
+    Its runs have your rights from then on. Times that have come fire as they were; it goes on with the next one.
     """
     options = schedule_options(
         cron=cron, tz=tz, every=every, offset=offset, at=at, in_=in_, start=start, end=end, jitter=jitter,
         max_runs=max_runs, overlap=overlap, catch_up=catch_up, window=catch_up_window,
         pause_on_failure=pause_on_failure, note=note, needed=False,
     )  # fmt: skip
-    if not options and not goal:
+    run: Any = run_changes(role=role, session=session, timeout=timeout, tokens=budget_tokens, cost=budget_cost)
+    if not (options or goal or run):
         raise CliError("nothing to change: give an option", code=USAGE)
-    edited = _call(orchestrator, lambda client: client.schedules.edit(name, goal=goal or None, **options))
+    edited = _call(
+        orchestrator, lambda client: client.schedules.edit(name, goal=goal or None, run=run, etag=etag, **options)
+    )
     if as_json:
         print_json(values(edited))
     else:
@@ -308,7 +322,7 @@ def remove(name: NameArgument, orchestrator: OrchestratorOption = "") -> None:
 
 def _call(orchestrator: str, call: Callable[[Client], Awaitable[T]]) -> T:
     """Calls the orchestrator. Raises CliError with a hint if there is no such schedule."""
-    from archon.errors import AlreadyExists, UnknownSchedule
+    from archon.errors import AlreadyExists, ScheduleChanged, UnknownSchedule
     from archon_services.cli.errors import NOT_FOUND
 
     try:
@@ -317,3 +331,5 @@ def _call(orchestrator: str, call: Callable[[Client], Awaitable[T]]) -> T:
         raise CliError(error.message, hint="`archon schedule list` lists the schedules.", code=NOT_FOUND) from None
     except AlreadyExists as error:
         raise CliError(error.message, hint="`archon schedule edit` changes it.") from None
+    except ScheduleChanged as error:
+        raise CliError(error.message, hint="`archon schedule show --json` has its etag.") from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from archon_services.cli.command_span import command_span
-from archon_services.cli.commands.run import budget_of, make_screen, print_outcome
+from archon_services.cli.commands.run import make_screen, print_outcome
 from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.options import (
@@ -23,6 +23,7 @@ from archon_services.cli.options import (
 )
 from archon_services.cli.render.output import print_json, print_stderr, print_table, save_text
 from archon_services.cli.run_metadata import metadata_of
+from archon_services.cli.run_options import budget_of
 from archon_services.cli.target.mesh import Target, find_target, orchestrator_client, orchestrator_flag
 from archon_services.cli.target.run import find_run_id
 from archon_services.cli.target.temporary_mesh import running_or_own_mesh

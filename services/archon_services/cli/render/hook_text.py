@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from archon_services.cli.render.output import local_time, one_line, print_table, strip_controls
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 GOAL: Final = 60
 REASON: Final = 60
-"""Characters of a goal and of a reason in lines."""
+EVENT: Final = 30
+"""Characters of a goal, a reason and an event in lines."""
 
 _LIST: Final = ("hook", "state", "scheme", "last delivery", "accepted", "refused")
-_DELIVERIES: Final = ("time", "state", "event", "run", "reason")
+_DELIVERIES: Final = ("time", "state", "run", "event")
 
 
 def print_hooks(hooks: Sequence[Hook]) -> None:
@@ -32,8 +33,8 @@ def _row(hook: Hook) -> tuple[str, ...]:
     return hook.name, hook.state, hook.scheme, last, str(hook.accepted), str(hook.refused)
 
 
-def print_hook(hook: Hook, base: str, deliveries: Sequence[HookDelivery]) -> None:
-    """Prints a hook with its URL below `base`, and deliveries to it."""
+def print_hook(hook: Hook, base: str, deliveries: Sequence[HookDelivery], states: Mapping[str, str]) -> None:
+    """Prints a hook with its URL below `base`, and deliveries to it with the states of their runs by id."""
     lines = list(_lines(hook, base))
     width = max(len(name) for name, _ in lines)
     print(f"{hook.name}: {hook.state}")
@@ -41,8 +42,7 @@ def print_hook(hook: Hook, base: str, deliveries: Sequence[HookDelivery]) -> Non
         print(f"  {name:{width}}  {text}")
     if deliveries:
         print()
-        rows = [_delivery_row(each) for each in deliveries]
-        print_table(_DELIVERIES, rows, folded=(2, 4))
+        print_table(_DELIVERIES, [_delivery_row(each, states) for each in deliveries], folded=(3,))
 
 
 def print_secret(name: str, secret: str) -> None:
@@ -74,24 +74,27 @@ def _lines(hook: Hook, base: str) -> Iterator[tuple[str, str]]:
     yield "deliveries", counts
 
 
-def _delivery_row(delivery: HookDelivery) -> tuple[str, ...]:
+def _delivery_row(delivery: HookDelivery, states: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the cells of a delivery: the state of its run, or its own if there is none."""
     reason = delivery.failure.message if delivery.failure is not None else ""
-    event = one_line(delivery.event, 30) or "-"
-    return local_time(delivery.receive_time), delivery.state, event, delivery.run_id or "-", one_line(reason, REASON)
+    event = ": ".join(filter(None, (one_line(delivery.event, EVENT), one_line(reason, REASON)))) or "-"
+    state = states.get(delivery.run_id, delivery.state)
+    return local_time(delivery.receive_time)[: len("2026-01-31 12:00")], state, delivery.run_id or "-", event
 
 
 def values(hook: Hook) -> dict[str, Any]:
     """Returns a hook as JSON has it: times in seconds since the epoch."""
     names = (
         "name", "state", "scheme", "path", "goal", "roles", "attach_body", "events", "max_per_minute", "replay_window",
-        "note", "paused", "pause_reason", "identity", "create_time", "update_time", "secret_time",
+        "note", "paused", "pause_reason", "identity", "etag", "create_time", "update_time", "secret_time",
         "previous_secret_until", "accepted", "repeated", "ignored", "refused", "last_delivery_time",
     )  # fmt: skip
     return {name: getattr(hook, name) for name in names}
 
 
-def delivery_values(delivery: HookDelivery) -> dict[str, Any]:
-    """Returns a delivery as JSON has it."""
+def delivery_values(delivery: HookDelivery, states: Mapping[str, str]) -> dict[str, Any]:
+    """Returns a delivery as JSON has it, with the state of its run."""
     names = ("delivery_id", "state", "event", "run_id", "receive_time")
     reason = delivery.failure.message if delivery.failure is not None else ""
-    return {**{name: getattr(delivery, name) for name in names}, "reason": reason}
+    own = {name: getattr(delivery, name) for name in names}
+    return {**own, "run_state": states.get(delivery.run_id, ""), "reason": reason}

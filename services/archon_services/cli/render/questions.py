@@ -12,6 +12,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.run_view import Question, RunView
 from archon.secret_answers import PREFIX, is_secret
 from archon.wire import parts_text
+from archon_services.cli.render.markdown_text import plain_text
 
 SHORT: Final = 80
 """Characters of a question or an answer in a summary line."""
@@ -48,7 +49,7 @@ class PendingQuestion:
     @property
     def summary(self) -> str:
         """Id, role, and the beginning of the text."""
-        return f"{self.short_id} ({self.role}: {truncate(self.text)})"
+        return f"{self.short_id} ({self.role}: {truncate(plain_text(self.text))})"
 
     @property
     def is_secret(self) -> bool:

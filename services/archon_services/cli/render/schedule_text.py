@@ -48,7 +48,7 @@ def print_schedule(schedule: Schedule, fires: Sequence[ScheduleFire]) -> None:
 def _lines(schedule: Schedule) -> Iterator[tuple[str, str]]:
     yield "times", schedule.timing
     for time, text in zip(schedule.next_times[:5], ["next", "", "", "", ""], strict=False):
-        yield text, local_time(time)
+        yield text, time_in_zone(time, schedule.time_zone)
     if schedule.jitter:
         yield "jitter", f"up to {duration_text(schedule.jitter)}"
     yield "goal", one_line(schedule.goal, GOAL)
@@ -66,6 +66,21 @@ def _lines(schedule: Schedule) -> Iterator[tuple[str, str]]:
     limit = f" of {schedule.max_runs}" if schedule.max_runs else ""
     counts = f"{schedule.runs}{limit}, {schedule.failed} failed; times skipped {schedule.skipped}"
     yield "runs", f"{counts}, missed {schedule.missed}, refused {schedule.refused}"
+
+
+def time_in_zone(time: float, zone: str) -> str:
+    """Formats seconds since the epoch in a time zone, and in the local one if its clock differs then."""
+    from datetime import datetime
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    local = datetime.fromtimestamp(time).astimezone()
+    try:
+        there = datetime.fromtimestamp(time, ZoneInfo(zone))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return local_time(time)
+    if there.utcoffset() == local.utcoffset():
+        return local_time(time)
+    return f"{there:%Y-%m-%d %H:%M:%S} {there.isoformat()[-6:]}, here {local_time(time)}"
 
 
 def print_fires(fires: Sequence[ScheduleFire]) -> None:
@@ -88,9 +103,9 @@ def _reason(fire: ScheduleFire) -> str:
 def values(schedule: Schedule) -> dict[str, Any]:
     """Returns a schedule as JSON has it: times in seconds since the epoch."""
     names = (
-        "name", "state", "timing", "next_times", "jitter", "goal", "roles", "overlap", "catch_up", "catch_up_window",
-        "pause_on_failure", "max_runs", "note", "paused", "pause_reason", "ended", "identity", "etag", "create_time",
-        "update_time", "runs", "failed", "skipped", "missed", "refused",
+        "name", "state", "timing", "time_zone", "next_times", "jitter", "goal", "roles", "overlap", "catch_up",
+        "catch_up_window", "pause_on_failure", "max_runs", "note", "paused", "pause_reason", "ended", "identity",
+        "etag", "create_time", "update_time", "runs", "failed", "skipped", "missed", "refused",
     )  # fmt: skip
     shown = {name: getattr(schedule, name) for name in names}
     return {**shown, "open_fires": [fire_values(fire) for fire in schedule.open_fires]}

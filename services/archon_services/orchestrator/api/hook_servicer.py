@@ -45,6 +45,9 @@ class HookServicer(hook_service_pb2_grpc.HookServiceServicer):
             out.next_page_token = make_token(hooks[size - 1].name, "hooks")
         return out
 
+    async def UpdateHook(self, request: pb.UpdateHookRequest, context: Any) -> pb.UpdateHookResponse:
+        return pb.UpdateHookResponse(hook=self._message(await self._commands.update(request)))
+
     async def RotateHookSecret(self, request: pb.RotateHookSecretRequest, context: Any) -> pb.RotateHookSecretResponse:
         hook, secret = await self._commands.rotate(request)
         return pb.RotateHookSecretResponse(hook=self._message(hook), secret=secret)

@@ -34,10 +34,9 @@ KEYS: Final = (HOOK_KEY, DELIVERY_KEY)
 _NOT_HOOKED: Final = ("request_id", "wait", "trace", "breakpoints")
 
 
-def check_hook(request: pb.CreateHookRequest) -> None:
+def check_hook(hook: pb.Hook, request_id: str = "") -> None:
     """Raises InvalidArgument with all field violations, the errors of a submit about the run, and MessageTooLarge if
     the run is too large."""
-    hook = request.hook
     check_submit(hook.run)
     if (size := hook.run.ByteSize()) > MAX_RUN_BYTES:
         raise MessageTooLarge(
@@ -45,7 +44,7 @@ def check_hook(request: pb.CreateHookRequest) -> None:
             metadata={"size": str(size), "limit": str(MAX_RUN_BYTES)},
             field_violations=[FieldViolation("hook.run", "too large")],
         )
-    check_violations([*_violations(request), *_run_violations(hook.run)])
+    check_violations([*_violations(hook, request_id), *_run_violations(hook.run)])
     try:
         check_templates(hook.run)
     except InvalidArgument as error:
@@ -68,9 +67,8 @@ def check_overlap(seconds: float) -> None:
         check_violations([FieldViolation("overlap", f"must be 0 to {MAX_KEPT:g} s")])
 
 
-def _violations(request: pb.CreateHookRequest) -> Iterator[FieldViolation]:
-    hook = request.hook
-    if len(request.request_id) > MAX_REQUEST_ID:
+def _violations(hook: pb.Hook, request_id: str) -> Iterator[FieldViolation]:
+    if len(request_id) > MAX_REQUEST_ID:
         yield FieldViolation("request_id", f"longer than {MAX_REQUEST_ID} characters")
     if not NAME.fullmatch(hook.name):
         yield FieldViolation(

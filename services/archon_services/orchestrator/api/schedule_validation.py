@@ -13,7 +13,7 @@ from archon.wire import to_seconds
 from archon_services.orchestrator.api.scheduled_runs import KEYS
 from archon_services.orchestrator.api.validation import MAX_METADATA, check_submit
 from archon_services.orchestrator.convert.schedule import times_from_proto
-from archon_services.orchestrator.schedules.times import MAX_TIME, check_timing, next_time
+from archon_services.orchestrator.schedules.times import MAX_TIME, Times, check_timing, next_time
 
 MAX_RUN_BYTES: Final = 256 * 1024
 """Bytes of the run that a schedule submits."""
@@ -26,9 +26,9 @@ NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _NOT_SCHEDULED: Final = ("request_id", "wait", "trace", "breakpoints")
 
 
-def check_schedule(schedule: pb.Schedule, now: float) -> None:
+def check_schedule(schedule: pb.Schedule, now: float, *, before: Times | None = None) -> None:
     """Raises InvalidArgument with all field violations, the errors of a submit about the run, and MessageTooLarge if
-    the run is too large. `now` is in wall seconds: times after it must come."""
+    the run is too large. `now` is in wall seconds: times after it must come, unless the times are those `before`."""
     check_submit(schedule.run)
     if (size := schedule.run.ByteSize()) > MAX_RUN_BYTES:
         raise MessageTooLarge(
@@ -42,7 +42,7 @@ def check_schedule(schedule: pb.Schedule, now: float) -> None:
         check_timing(times.timing)
     except (ArchonError, ValueError, OverflowError) as error:
         check_violations([FieldViolation("times", str(error))])
-    if next_time(times, now) is None:
+    if times != before and next_time(times, now) is None:
         check_violations([FieldViolation("times", "no time of the schedule is to come")])
 
 

@@ -20,7 +20,8 @@ from archon_services.orchestrator.api.schedule_validation import (
 )
 from archon_services.orchestrator.api.trigger_owner import caller
 from archon_services.orchestrator.audit import AuditRecord
-from archon_services.orchestrator.convert.schedule import etag_of, policies_from_proto, times_from_proto
+from archon_services.orchestrator.convert.field_mask import checked_paths, masked
+from archon_services.orchestrator.convert.schedule import definition_from_proto, definition_to_proto, etag_of
 from archon_services.orchestrator.schedules.codec import KIND
 from archon_services.orchestrator.schedules.decision import MAX_CATCH_UP, Decision
 from archon_services.orchestrator.schedules.schedule import MAX_WAITING, Fire, FireState, Overlap, Schedule
@@ -29,6 +30,9 @@ from archon_services.orchestrator.schedules.times import time_text, times_betwee
 
 MAX_SCHEDULES: Final = 1_000
 """Schedules of a tenant."""
+
+CHANGEABLE: Final = ("times", "run", "policies", "note")
+"""The fields of a schedule that an update changes."""
 
 _Asked = tuple[str, float]
 """The id of a fire, and the time that it is for."""
@@ -52,14 +56,11 @@ class ScheduleCommands:
             tenant,
             given.name,
             uuid.uuid4().hex[:16],
-            times_from_proto(given.times),
-            given.run.SerializeToString(deterministic=True),
-            caller(),
+            owner=caller(),
             created=now,
             updated=now,
             cursor=now,
-            policies=policies_from_proto(given.policies),
-            note=given.note,
+            **definition_from_proto(given),
             request_id=request.request_id,
             paused=given.paused,
             pause_reason=given.pause_reason if given.paused else "",
@@ -79,29 +80,22 @@ class ScheduleCommands:
         return await self.store.get(context.current().tenant, _storable(name))
 
     async def update(self, request: pb.UpdateScheduleRequest) -> Schedule:
-        """Replaces times, run, policies and note. Raises UnknownSchedule, ScheduleChanged and InvalidArgument."""
-        given = request.schedule
-        check_schedule(given, self.store.now())
-        owner = caller()
+        """Changes the fields of the mask. Raises UnknownSchedule, ScheduleChanged and InvalidArgument."""
+        given, owner = request.schedule, caller()
+        paths = checked_paths(request.update_mask, given, CHANGEABLE)
 
         def change(decision: Decision) -> None:
-            _check_etag(decision.schedule, request.etag)
-            decision.edit(
-                lambda schedule: replace(
-                    schedule,
-                    times=times_from_proto(given.times),
-                    run=given.run.SerializeToString(deterministic=True),
-                    policies=policies_from_proto(given.policies),
-                    note=given.note,
-                    owner=owner,
-                    cursor=decision.now,
-                    ended=0.0,
-                    updated=decision.now,
-                    version=schedule.version + 1,
-                )
+            schedule = decision.schedule
+            _check_etag(schedule, request.etag)
+            if not paths:
+                return
+            changed = masked(definition_to_proto(schedule), given, paths)
+            check_schedule(changed, decision.now, before=schedule.times)
+            decision.redefine(
+                **definition_from_proto(changed), owner=owner, updated=decision.now, version=schedule.version + 1
             )
 
-        return await self._changed(given.name, change, "schedule.update")
+        return await self._changed(given.name, change, "schedule.update", fields=", ".join(paths))
 
     async def pause(self, request: pb.PauseScheduleRequest) -> Schedule:
         """Pauses a schedule. Raises UnknownSchedule and InvalidArgument."""
@@ -176,10 +170,10 @@ class ScheduleCommands:
         await self.store.delete(context.current().tenant, name, lambda schedule: _check_etag(schedule, request.etag))
         await self._noted("schedule.delete", name)
 
-    async def _changed(self, name: str, change: Callable[[Decision], None], action: str) -> Schedule:
+    async def _changed(self, name: str, change: Callable[[Decision], None], action: str, **details: Any) -> Schedule:
         decision, _ = await self.store.change(context.current().tenant, _storable(name), change)
-        if decision.changed:
-            await self._noted(action, name)
+        if decision.schedule.version != decision.before.version:
+            await self._noted(action, name, **details)
         return decision.schedule
 
     async def _noted(self, action: str, name: str, **details: Any) -> None:

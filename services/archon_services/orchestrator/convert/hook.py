@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from archon.api.orchestrator.v1 import hook_service_pb2 as pb
-from archon.wire import set_seconds
-from archon_services.orchestrator.hooks.hook import Delivery, Hook
+from archon.wire import set_seconds, to_seconds
+from archon_services.orchestrator.hooks.hook import PER_MINUTE, REPLAY_WINDOW, Delivery, Hook
+
+
+def settings_from_proto(message: pb.Hook) -> dict[str, Any]:
+    """Returns the fields of a hook that its callers write. Those that are not set have the defaults."""
+    return {
+        "run": message.run.SerializeToString(deterministic=True),
+        "attach_body": message.attach_body,
+        "events": tuple(message.events),
+        "per_minute": message.max_per_minute or PER_MINUTE,
+        "replay_window": to_seconds(message.replay_window) if message.HasField("replay_window") else REPLAY_WINDOW,
+        "note": message.note,
+    }
 
 
 def hook_to_proto(hook: Hook, now: float, *, details: bool = True) -> pb.Hook:
@@ -20,6 +34,7 @@ def hook_to_proto(hook: Hook, now: float, *, details: bool = True) -> pb.Hook:
         pause_reason=hook.pause_reason,
         identity=hook.owner.identity,
         path=hook.path,
+        etag=hook.etag,
         accepted=hook.accepted,
         repeated=hook.repeated,
         ignored=hook.ignored,

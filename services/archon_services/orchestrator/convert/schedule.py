@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from archon.api.orchestrator.v1 import schedule_service_pb2 as pb
 from archon.wire import set_seconds, to_seconds
 from archon_services.orchestrator.schedules.schedule import CatchUp, Fire, Overlap, Policies, Schedule
@@ -38,22 +40,19 @@ def policies_from_proto(message: pb.SchedulePolicies) -> Policies:
     )
 
 
-def schedule_to_proto(schedule: Schedule, now: float, *, details: bool) -> pb.Schedule:
-    """Returns the message of a schedule; without `details` it has one next time, no open fires, no goal and no plan."""
-    out = pb.Schedule(
-        name=schedule.name,
-        note=schedule.note,
-        paused=schedule.paused,
-        pause_reason=schedule.pause_reason,
-        ended=bool(schedule.ended),
-        etag=etag_of(schedule),
-        identity=schedule.owner.identity,
-        runs=schedule.runs,
-        skipped=schedule.skipped,
-        missed=schedule.missed,
-        refused=schedule.refused,
-        failed=schedule.failed,
-    )
+def definition_from_proto(message: pb.Schedule) -> dict[str, Any]:
+    """Returns the fields of a schedule that its callers write."""
+    return {
+        "times": times_from_proto(message.times),
+        "run": message.run.SerializeToString(deterministic=True),
+        "policies": policies_from_proto(message.policies),
+        "note": message.note,
+    }
+
+
+def definition_to_proto(schedule: Schedule) -> pb.Schedule:
+    """Returns the message with the fields of a schedule that its callers write, and its name."""
+    out = pb.Schedule(name=schedule.name, note=schedule.note)
     _write_times(schedule.times, out.times)
     policies = schedule.policies
     out.policies.overlap = pb.OverlapPolicy.ValueType(int(policies.overlap))
@@ -61,6 +60,16 @@ def schedule_to_proto(schedule: Schedule, now: float, *, details: bool) -> pb.Sc
     out.policies.pause_on_failure = policies.pause_on_failure
     set_seconds(out.policies.catch_up_window, policies.window)
     out.run.ParseFromString(schedule.run)
+    return out
+
+
+def schedule_to_proto(schedule: Schedule, now: float, *, details: bool) -> pb.Schedule:
+    """Returns the message of a schedule; without `details` it has one next time, no open fires, no goal and no plan."""
+    out = definition_to_proto(schedule)
+    out.paused, out.pause_reason, out.ended = schedule.paused, schedule.pause_reason, bool(schedule.ended)
+    out.etag, out.identity = etag_of(schedule), schedule.owner.identity
+    out.runs, out.failed = schedule.runs, schedule.failed
+    out.skipped, out.missed, out.refused = schedule.skipped, schedule.missed, schedule.refused
     set_seconds(out.create_time, schedule.created)
     set_seconds(out.update_time, schedule.updated)
     if not (schedule.ended or schedule.paused):

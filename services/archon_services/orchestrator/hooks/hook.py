@@ -49,7 +49,8 @@ class DeliveryState(IntEnum):
 @value
 class Hook:
     """A hook of a tenant. `uid` tells it from earlier hooks of its name. `secret` and `previous` are sealed; `previous`
-    is valid until the time `previous_until`. `run` is a SubmitRunRequest with templates. Times are in wall seconds."""
+    is valid until the time `previous_until`. `run` is a SubmitRunRequest with templates; `version` counts the changes
+    by callers. Times are in wall seconds."""
 
     tenant: str
     name: str
@@ -69,6 +70,7 @@ class Hook:
     replay_window: float = REPLAY_WINDOW
     note: str = ""
     request_id: str = ""
+    version: int = 1
     paused: bool = False
     pause_reason: str = ""
     number: int = 0
@@ -77,6 +79,11 @@ class Hook:
     ignored: int = 0
     refused: int = 0
     last_delivery: float = 0.0
+
+    @property
+    def etag(self) -> str:
+        """Identifies this state of its settings, secrets and pause."""
+        return f"{self.uid}-{self.version}"
 
     @property
     def path(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import secrets
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -54,7 +55,8 @@ def key_of(scheme: Scheme, secret: str) -> bytes:
 
 class SecretSealer:
     """Seals secrets with the keys of a file, the same for all replicas. The file is read, or made, when it is first
-    needed: a mesh without hooks needs none."""
+    needed: a mesh without hooks needs none. It is read again if a secret does not open: the file may have another key
+    since, with which another replica has sealed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -67,6 +69,8 @@ class SecretSealer:
     def open(self, tenant: str, uid: str, sealed: str) -> str:
         """Returns the secret of a hook. Raises FailedPrecondition if this replica lacks the key."""
         secret = self._keys().open(_purpose(tenant, uid), sealed)
+        if secret is None:
+            secret = self._read_again().open(_purpose(tenant, uid), sealed)
         if secret is None:
             raise FailedPrecondition(
                 "the secret of the hook was sealed with another key: give all orchestrators the same ARCHON_HOOK_KEY, "
@@ -83,8 +87,18 @@ class SecretSealer:
         sealed = [hook.secret, *([hook.previous] if hook.previous and now < hook.previous_until else [])]
         return [self.open(hook.tenant, hook.uid, each) for each in sealed]
 
+    def resealed(self, hook: Hook, now: float) -> Hook:
+        """Returns a hook whose secrets are sealed with the first key that the file has now, without one that is not
+        valid any more. Raises FailedPrecondition as `open`."""
+        self._read_again()
+        secrets = [self.seal(hook.tenant, hook.uid, secret) for secret in self.valid(hook, now)]
+        return replace(hook, secret=secrets[0], previous=secrets[1] if len(secrets) > 1 else "")
+
     def _keys(self) -> Sealer:
-        if self._sealer is None:
+        return self._sealer or self._read_again()
+
+    def _read_again(self) -> Sealer:
+        if self._sealer is None or self._path.exists():  # a file that was taken away is not made anew
             self._sealer = Sealer.from_file(self._path)
         return self._sealer
 

@@ -32,6 +32,9 @@ LATE: Final = 60.0
 MAX_DELAY: Final = 60.0
 """Seconds between two tries to submit a run, unless the failure says more."""
 
+JUST_BEFORE: Final = 1e-6
+"""Seconds between a time and the cursor after which it is the next one."""
+
 CANCEL_INTERVAL: Final = 1.0
 """Seconds until runs are cancelled again that have not ended."""
 
@@ -209,6 +212,26 @@ class Decision:
     def edit(self, change: Callable[[Schedule], Schedule]) -> None:
         """Replaces the schedule by `change` of it; its open fires stay."""
         self.schedule = replace(change(self.schedule), open_fires=self.schedule.open_fires)
+
+    def redefine(self, **fields: object) -> None:
+        """Changes `fields` of the schedule that its callers write. Times that have come fire as they were; with
+        other times the schedule goes on with the next one from now."""
+        self.advance()
+        before = self.schedule
+        self._replace(**fields)
+        if self.schedule.times != before.times:
+            self._replace(cursor=self._cursor_after(before), ended=0.0)
+
+    def _cursor_after(self, before: Schedule) -> float:
+        """Returns the cursor of a schedule whose times have changed: now, or right before a time that its jitter still
+        delays, if the new times have it, too."""
+        if before.paused or before.ended:
+            return self.now
+        delayed, times = next_time(before.times, before.cursor), self.schedule.times
+        if delayed is None or delayed > self.now:
+            return self.now
+        cursor = delayed - JUST_BEFORE
+        return cursor if times_between(times, cursor, self.now, 2) == ([delayed], False) else self.now
 
     def _replace(self, **fields: object) -> None:
         self.schedule = replace(self.schedule, **fields)  # type: ignore[arg-type]

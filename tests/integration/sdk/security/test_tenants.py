@@ -276,6 +276,7 @@ READS: Final[dict[str, Request]] = {
 
 CHANGES: Final[dict[str, Request]] = {
     "orchestrator.v1.HookService/RotateHookSecret": lambda w: hooks.RotateHookSecretRequest(name=HOOK),
+    "orchestrator.v1.HookService/UpdateHook": lambda w: hooks.UpdateHookRequest(hook=_hook()),
     "orchestrator.v1.HookService/PauseHook": lambda w: hooks.PauseHookRequest(name=HOOK),
     "orchestrator.v1.HookService/ResumeHook": lambda w: hooks.ResumeHookRequest(name=HOOK),
     "orchestrator.v1.HookService/DeleteHook": lambda w: hooks.DeleteHookRequest(name=HOOK),

@@ -11,6 +11,7 @@ import pytest
 
 from archon import context
 from archon.agent import AgentServer, TaskContext
+from archon.api.orchestrator.v1 import schedule_service_pb2 as pb
 from archon.audit_client import AuditClient
 from archon.client import Client
 from archon.errors import (
@@ -109,6 +110,47 @@ async def test_a_change_needs_the_etag_and_leaves_the_rest(schedules: Schedules)
     for call in (schedules.get("a"), schedules.pause("a"), schedules.resume("a"), schedules.trigger("a")):
         with pytest.raises(UnknownSchedule):
             await call
+
+
+async def test_two_edits_at_once_lose_nothing(schedules: Schedules) -> None:
+    first = await schedules.create("a", "look", every=3_600, run=RUN, note="n")
+    edits: list[Any] = [{"note": "mine"}, {"cron": "0 2 * * *"}, {"overlap": "allow_all"}, {"run": {"timeout": 5.0}}]
+    await asyncio.gather(*(schedules.edit("a", **each) for each in edits), schedules.edit("a", goal="listen"))
+    after = await schedules.get("a")
+    assert (after.note, after.timing, after.overlap, after.goal) == ("mine", "0 2 * * * (UTC)", "allow_all", "listen")
+    assert (after.proto.run.timeout.seconds, after.roles) == (5, ("echo",))
+    same = [schedules.edit("a", note=str(number), etag=after.etag) for number in range(3)]
+    results = await asyncio.gather(*same, return_exceptions=True)
+    assert [type(each) for each in results].count(ScheduleChanged) == 2 and after.etag != first.etag
+
+
+async def test_a_part_of_the_times_changes_and_the_others_are_cleared(schedules: Schedules) -> None:
+    await schedules.create("a", "look", cron="0 2 * * *", time_zone="Europe/Berlin", run=RUN, jitter=60.0)
+    moved = await schedules.edit("a", time_zone="Asia/Tokyo")
+    assert (moved.timing, moved.time_zone, moved.jitter) == ("0 2 * * * (Asia/Tokyo)", "Asia/Tokyo", 60.0)
+    assert (await schedules.edit("a", every=60.0, offset=5.0)).timing == "every 60 s, 5 s later"
+    with pytest.raises(InvalidArgument, match="time zone"):
+        await schedules.edit("a", time_zone="Asia/Tokyo")
+    with pytest.raises(InvalidArgument, match="nothing to change"):
+        await schedules.edit("a")
+    for path in ("paused", "name", "times.colour", "run.goal"):
+        request = pb.UpdateScheduleRequest(schedule=pb.Schedule(name="a", paused=True))
+        request.update_mask.paths.append(path)
+        with pytest.raises(InvalidArgument):
+            await schedules._stub.UpdateSchedule(request, timeout=10)
+    unmasked = pb.UpdateScheduleRequest(schedule=pb.Schedule(name="a", note="n"))
+    changed = Schedule((await schedules._stub.UpdateSchedule(unmasked, timeout=10)).schedule)
+    assert (changed.note, changed.timing, changed.jitter) == ("n", "every 60 s, 5 s later", 60.0)
+
+
+async def test_the_note_of_an_ended_schedule_can_be_changed(own_mesh: Mesh, schedules: Schedules) -> None:
+    await schedules.create("a", "look", at=machine.wall_time() + 1.25, run=RUN)
+    await own_mesh.advance(2)
+    await reached(schedules, "a", "completed")
+    edited = await schedules.edit("a", note="done")
+    assert (edited.note, edited.state) == ("done", "ended")
+    with pytest.raises(InvalidArgument, match="to come"):
+        await schedules.edit("a", at=machine.wall_time() - 5)
 
 
 @pytest.mark.slow

@@ -496,6 +496,12 @@ LIMITS: Final[list[Limit]] = [
         ],
     ),
     Limit(
+        "Paths of the field mask of an edit of a hook or a schedule",
+        "{archon_services.orchestrator.convert.field_mask:MAX_PATHS}",
+        "`INVALID_ARGUMENT`.",
+        ["test_a_mask_is_bounded"],
+    ),
+    Limit(
         "Learned weights of a tenant",
         "{archon_services.orchestrator.learning.weights:MAX_SUBJECTS} subjects, "
         "{archon_services.orchestrator.journal.learning:MAX_VERSIONS} versions",

@@ -218,6 +218,8 @@ const (
 	ErrorReason_ERROR_REASON_DELIVERY_ID_REUSED ErrorReason = 99
 	// The hook is paused.
 	ErrorReason_ERROR_REASON_HOOK_PAUSED ErrorReason = 100
+	// ABORTED: the hook was changed since the caller has read it.
+	ErrorReason_ERROR_REASON_HOOK_CHANGED ErrorReason = 104
 )
 
 // Enum value maps for ErrorReason.
@@ -315,6 +317,7 @@ var (
 		98:  "ERROR_REASON_DELIVERY_STALE",
 		99:  "ERROR_REASON_DELIVERY_ID_REUSED",
 		100: "ERROR_REASON_HOOK_PAUSED",
+		104: "ERROR_REASON_HOOK_CHANGED",
 	}
 	ErrorReason_value = map[string]int32{
 		"ERROR_REASON_UNSPECIFIED":             0,
@@ -409,6 +412,7 @@ var (
 		"ERROR_REASON_DELIVERY_STALE":          98,
 		"ERROR_REASON_DELIVERY_ID_REUSED":      99,
 		"ERROR_REASON_HOOK_PAUSED":             100,
+		"ERROR_REASON_HOOK_CHANGED":            104,
 	}
 )
 
@@ -845,7 +849,7 @@ const file_archon_api_common_v1_failure_proto_rawDesc = "" +
 	"\x04kind\x18\v \x01(\tR\x04kind\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\x87\x18\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01*\xa6\x18\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14ERROR_REASON_UNKNOWN\x10\x01\x12!\n" +
@@ -939,7 +943,8 @@ const file_archon_api_common_v1_failure_proto_rawDesc = "" +
 	" ERROR_REASON_DELIVERY_UNVERIFIED\x10a\x12\x1f\n" +
 	"\x1bERROR_REASON_DELIVERY_STALE\x10b\x12#\n" +
 	"\x1fERROR_REASON_DELIVERY_ID_REUSED\x10c\x12\x1c\n" +
-	"\x18ERROR_REASON_HOOK_PAUSED\x10d*\xf0\x01\n" +
+	"\x18ERROR_REASON_HOOK_PAUSED\x10d\x12\x1d\n" +
+	"\x19ERROR_REASON_HOOK_CHANGED\x10h*\xf0\x01\n" +
 	"\fFailureClass\x12\x1d\n" +
 	"\x19FAILURE_CLASS_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13FAILURE_CLASS_MODEL\x10\x01\x12\x16\n" +

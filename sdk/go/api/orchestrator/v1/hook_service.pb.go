@@ -11,6 +11,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -197,8 +198,10 @@ type Hook struct {
 	Refused int64 `protobuf:"varint,20,opt,name=refused,proto3" json:"refused,omitempty"`
 	// Output only: when the last verified delivery came; absent: none has.
 	LastDeliveryTime *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=last_delivery_time,json=lastDeliveryTime,proto3" json:"last_delivery_time,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Output only: identifies this state of what callers change: the fields of an update, the secrets and the pause.
+	Etag          string `protobuf:"bytes,22,opt,name=etag,proto3" json:"etag,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hook) Reset() {
@@ -376,6 +379,13 @@ func (x *Hook) GetLastDeliveryTime() *timestamppb.Timestamp {
 		return x.LastDeliveryTime
 	}
 	return nil
+}
+
+func (x *Hook) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
 }
 
 // One verified delivery of a hook.
@@ -845,6 +855,127 @@ func (x *ListHooksResponse) GetNextPageToken() string {
 	return ""
 }
 
+// Request message for UpdateHook.
+type UpdateHookRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The hook: its name, and the new values.
+	Hook *Hook `protobuf:"bytes,1,opt,name=hook,proto3" json:"hook,omitempty"`
+	// The fields to change: run, attach_body, events, max_per_minute, replay_window and note, or fields of run such as
+	// run.goal; `*` names all of them. A field that is named and not set in hook has its default then. Absent: the fields
+	// that are set in hook.
+	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
+	// The etag that the hook must have; empty: any.
+	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
+	// Whether the secrets are sealed anew with the first key of the orchestrator: no secret changes.
+	Reseal        bool `protobuf:"varint,4,opt,name=reseal,proto3" json:"reseal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateHookRequest) Reset() {
+	*x = UpdateHookRequest{}
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateHookRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateHookRequest) ProtoMessage() {}
+
+func (x *UpdateHookRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateHookRequest.ProtoReflect.Descriptor instead.
+func (*UpdateHookRequest) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *UpdateHookRequest) GetHook() *Hook {
+	if x != nil {
+		return x.Hook
+	}
+	return nil
+}
+
+func (x *UpdateHookRequest) GetUpdateMask() *fieldmaskpb.FieldMask {
+	if x != nil {
+		return x.UpdateMask
+	}
+	return nil
+}
+
+func (x *UpdateHookRequest) GetEtag() string {
+	if x != nil {
+		return x.Etag
+	}
+	return ""
+}
+
+func (x *UpdateHookRequest) GetReseal() bool {
+	if x != nil {
+		return x.Reseal
+	}
+	return false
+}
+
+// Response message for UpdateHook.
+type UpdateHookResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The hook.
+	Hook          *Hook `protobuf:"bytes,1,opt,name=hook,proto3" json:"hook,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateHookResponse) Reset() {
+	*x = UpdateHookResponse{}
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateHookResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateHookResponse) ProtoMessage() {}
+
+func (x *UpdateHookResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateHookResponse.ProtoReflect.Descriptor instead.
+func (*UpdateHookResponse) Descriptor() ([]byte, []int) {
+	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *UpdateHookResponse) GetHook() *Hook {
+	if x != nil {
+		return x.Hook
+	}
+	return nil
+}
+
 // Request message for RotateHookSecret.
 type RotateHookSecretRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -860,7 +991,7 @@ type RotateHookSecretRequest struct {
 
 func (x *RotateHookSecretRequest) Reset() {
 	*x = RotateHookSecretRequest{}
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[9]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +1003,7 @@ func (x *RotateHookSecretRequest) String() string {
 func (*RotateHookSecretRequest) ProtoMessage() {}
 
 func (x *RotateHookSecretRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[9]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +1016,7 @@ func (x *RotateHookSecretRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateHookSecretRequest.ProtoReflect.Descriptor instead.
 func (*RotateHookSecretRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{9}
+	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RotateHookSecretRequest) GetName() string {
@@ -922,7 +1053,7 @@ type RotateHookSecretResponse struct {
 
 func (x *RotateHookSecretResponse) Reset() {
 	*x = RotateHookSecretResponse{}
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[10]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1065,7 @@ func (x *RotateHookSecretResponse) String() string {
 func (*RotateHookSecretResponse) ProtoMessage() {}
 
 func (x *RotateHookSecretResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[10]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1078,7 @@ func (x *RotateHookSecretResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateHookSecretResponse.ProtoReflect.Descriptor instead.
 func (*RotateHookSecretResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{10}
+	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RotateHookSecretResponse) GetHook() *Hook {
@@ -977,7 +1108,7 @@ type PauseHookRequest struct {
 
 func (x *PauseHookRequest) Reset() {
 	*x = PauseHookRequest{}
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[11]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1120,7 @@ func (x *PauseHookRequest) String() string {
 func (*PauseHookRequest) ProtoMessage() {}
 
 func (x *PauseHookRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[11]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1133,7 @@ func (x *PauseHookRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseHookRequest.ProtoReflect.Descriptor instead.
 func (*PauseHookRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{11}
+	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PauseHookRequest) GetName() string {
@@ -1030,7 +1161,7 @@ type PauseHookResponse struct {
 
 func (x *PauseHookResponse) Reset() {
 	*x = PauseHookResponse{}
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[12]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1042,7 +1173,7 @@ func (x *PauseHookResponse) String() string {
 func (*PauseHookResponse) ProtoMessage() {}
 
 func (x *PauseHookResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[12]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1055,7 +1186,7 @@ func (x *PauseHookResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseHookResponse.ProtoReflect.Descriptor instead.
 func (*PauseHookResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{12}
+	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PauseHookResponse) GetHook() *Hook {
@@ -1076,7 +1207,7 @@ type ResumeHookRequest struct {
 
 func (x *ResumeHookRequest) Reset() {
 	*x = ResumeHookRequest{}
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[13]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1088,7 +1219,7 @@ func (x *ResumeHookRequest) String() string {
 func (*ResumeHookRequest) ProtoMessage() {}
 
 func (x *ResumeHookRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[13]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1101,7 +1232,7 @@ func (x *ResumeHookRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeHookRequest.ProtoReflect.Descriptor instead.
 func (*ResumeHookRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{13}
+	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ResumeHookRequest) GetName() string {
@@ -1122,7 +1253,7 @@ type ResumeHookResponse struct {
 
 func (x *ResumeHookResponse) Reset() {
 	*x = ResumeHookResponse{}
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[14]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1265,7 @@ func (x *ResumeHookResponse) String() string {
 func (*ResumeHookResponse) ProtoMessage() {}
 
 func (x *ResumeHookResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[14]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1278,7 @@ func (x *ResumeHookResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeHookResponse.ProtoReflect.Descriptor instead.
 func (*ResumeHookResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{14}
+	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ResumeHookResponse) GetHook() *Hook {
@@ -1168,7 +1299,7 @@ type DeleteHookRequest struct {
 
 func (x *DeleteHookRequest) Reset() {
 	*x = DeleteHookRequest{}
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[15]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1311,7 @@ func (x *DeleteHookRequest) String() string {
 func (*DeleteHookRequest) ProtoMessage() {}
 
 func (x *DeleteHookRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[15]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1324,7 @@ func (x *DeleteHookRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteHookRequest.ProtoReflect.Descriptor instead.
 func (*DeleteHookRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{15}
+	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *DeleteHookRequest) GetName() string {
@@ -1212,7 +1343,7 @@ type DeleteHookResponse struct {
 
 func (x *DeleteHookResponse) Reset() {
 	*x = DeleteHookResponse{}
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[16]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1224,7 +1355,7 @@ func (x *DeleteHookResponse) String() string {
 func (*DeleteHookResponse) ProtoMessage() {}
 
 func (x *DeleteHookResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[16]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1237,7 +1368,7 @@ func (x *DeleteHookResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteHookResponse.ProtoReflect.Descriptor instead.
 func (*DeleteHookResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{16}
+	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{18}
 }
 
 // Request message for ListDeliveries.
@@ -1255,7 +1386,7 @@ type ListDeliveriesRequest struct {
 
 func (x *ListDeliveriesRequest) Reset() {
 	*x = ListDeliveriesRequest{}
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[17]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1267,7 +1398,7 @@ func (x *ListDeliveriesRequest) String() string {
 func (*ListDeliveriesRequest) ProtoMessage() {}
 
 func (x *ListDeliveriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[17]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1280,7 +1411,7 @@ func (x *ListDeliveriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveriesRequest.ProtoReflect.Descriptor instead.
 func (*ListDeliveriesRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{17}
+	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListDeliveriesRequest) GetName() string {
@@ -1317,7 +1448,7 @@ type ListDeliveriesResponse struct {
 
 func (x *ListDeliveriesResponse) Reset() {
 	*x = ListDeliveriesResponse{}
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[18]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1329,7 +1460,7 @@ func (x *ListDeliveriesResponse) String() string {
 func (*ListDeliveriesResponse) ProtoMessage() {}
 
 func (x *ListDeliveriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[18]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1342,7 +1473,7 @@ func (x *ListDeliveriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveriesResponse.ProtoReflect.Descriptor instead.
 func (*ListDeliveriesResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{18}
+	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListDeliveriesResponse) GetDeliveries() []*HookDelivery {
@@ -1374,7 +1505,7 @@ type SignDeliveryRequest struct {
 
 func (x *SignDeliveryRequest) Reset() {
 	*x = SignDeliveryRequest{}
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[19]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1517,7 @@ func (x *SignDeliveryRequest) String() string {
 func (*SignDeliveryRequest) ProtoMessage() {}
 
 func (x *SignDeliveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[19]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1530,7 @@ func (x *SignDeliveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignDeliveryRequest.ProtoReflect.Descriptor instead.
 func (*SignDeliveryRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{19}
+	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SignDeliveryRequest) GetName() string {
@@ -1436,7 +1567,7 @@ type SignDeliveryResponse struct {
 
 func (x *SignDeliveryResponse) Reset() {
 	*x = SignDeliveryResponse{}
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[20]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1579,7 @@ func (x *SignDeliveryResponse) String() string {
 func (*SignDeliveryResponse) ProtoMessage() {}
 
 func (x *SignDeliveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[20]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1592,7 @@ func (x *SignDeliveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SignDeliveryResponse.ProtoReflect.Descriptor instead.
 func (*SignDeliveryResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{20}
+	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SignDeliveryResponse) GetHeaders() []*DeliveryHeader {
@@ -1493,7 +1624,7 @@ type DeliverRequest struct {
 
 func (x *DeliverRequest) Reset() {
 	*x = DeliverRequest{}
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[21]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1636,7 @@ func (x *DeliverRequest) String() string {
 func (*DeliverRequest) ProtoMessage() {}
 
 func (x *DeliverRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[21]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1649,7 @@ func (x *DeliverRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliverRequest.ProtoReflect.Descriptor instead.
 func (*DeliverRequest) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{21}
+	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DeliverRequest) GetName() string {
@@ -1559,7 +1690,7 @@ type DeliverResponse struct {
 
 func (x *DeliverResponse) Reset() {
 	*x = DeliverResponse{}
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[22]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1702,7 @@ func (x *DeliverResponse) String() string {
 func (*DeliverResponse) ProtoMessage() {}
 
 func (x *DeliverResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[22]
+	mi := &file_archon_api_orchestrator_v1_hook_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1715,7 @@ func (x *DeliverResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliverResponse.ProtoReflect.Descriptor instead.
 func (*DeliverResponse) Descriptor() ([]byte, []int) {
-	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{22}
+	return file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeliverResponse) GetState() DeliveryState {
@@ -1619,7 +1750,7 @@ var File_archon_api_orchestrator_v1_hook_service_proto protoreflect.FileDescript
 
 const file_archon_api_orchestrator_v1_hook_service_proto_rawDesc = "" +
 	"\n" +
-	"-archon/api/orchestrator/v1/hook_service.proto\x12\x1aarchon.api.orchestrator.v1\x1a\"archon/api/common/v1/failure.proto\x1a5archon/api/orchestrator/v1/orchestrator_service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf5\x06\n" +
+	"-archon/api/orchestrator/v1/hook_service.proto\x12\x1aarchon.api.orchestrator.v1\x1a\"archon/api/common/v1/failure.proto\x1a5archon/api/orchestrator/v1/orchestrator_service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x89\a\n" +
 	"\x04Hook\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12>\n" +
 	"\x06scheme\x18\x02 \x01(\x0e2&.archon.api.orchestrator.v1.HookSchemeR\x06scheme\x12>\n" +
@@ -1646,7 +1777,8 @@ const file_archon_api_orchestrator_v1_hook_service_proto_rawDesc = "" +
 	"\brepeated\x18\x12 \x01(\x03R\brepeated\x12\x18\n" +
 	"\aignored\x18\x13 \x01(\x03R\aignored\x12\x18\n" +
 	"\arefused\x18\x14 \x01(\x03R\arefused\x12H\n" +
-	"\x12last_delivery_time\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\x10lastDeliveryTime\"\x95\x02\n" +
+	"\x12last_delivery_time\x18\x15 \x01(\v2\x1a.google.protobuf.TimestampR\x10lastDeliveryTime\x12\x12\n" +
+	"\x04etag\x18\x16 \x01(\tR\x04etag\"\x95\x02\n" +
 	"\fHookDelivery\x12\x1f\n" +
 	"\vdelivery_id\x18\x01 \x01(\tR\n" +
 	"deliveryId\x12?\n" +
@@ -1676,7 +1808,15 @@ const file_archon_api_orchestrator_v1_hook_service_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\"s\n" +
 	"\x11ListHooksResponse\x126\n" +
 	"\x05hooks\x18\x01 \x03(\v2 .archon.api.orchestrator.v1.HookR\x05hooks\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"z\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xb2\x01\n" +
+	"\x11UpdateHookRequest\x124\n" +
+	"\x04hook\x18\x01 \x01(\v2 .archon.api.orchestrator.v1.HookR\x04hook\x12;\n" +
+	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
+	"updateMask\x12\x12\n" +
+	"\x04etag\x18\x03 \x01(\tR\x04etag\x12\x16\n" +
+	"\x06reseal\x18\x04 \x01(\bR\x06reseal\"J\n" +
+	"\x12UpdateHookResponse\x124\n" +
+	"\x04hook\x18\x01 \x01(\v2 .archon.api.orchestrator.v1.HookR\x04hook\"z\n" +
 	"\x17RotateHookSecretRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06secret\x18\x02 \x01(\tR\x06secret\x123\n" +
@@ -1736,12 +1876,14 @@ const file_archon_api_orchestrator_v1_hook_service_proto_rawDesc = "" +
 	"\x17DELIVERY_STATE_REPEATED\x10\x02\x12\x1a\n" +
 	"\x16DELIVERY_STATE_IGNORED\x10\x03\x12\x1a\n" +
 	"\x16DELIVERY_STATE_REFUSED\x10\x04\x12\x1d\n" +
-	"\x19DELIVERY_STATE_CHALLENGED\x10\x052\xdb\b\n" +
+	"\x19DELIVERY_STATE_CHALLENGED\x10\x052\xc8\t\n" +
 	"\vHookService\x12k\n" +
 	"\n" +
 	"CreateHook\x12-.archon.api.orchestrator.v1.CreateHookRequest\x1a..archon.api.orchestrator.v1.CreateHookResponse\x12b\n" +
 	"\aGetHook\x12*.archon.api.orchestrator.v1.GetHookRequest\x1a+.archon.api.orchestrator.v1.GetHookResponse\x12h\n" +
-	"\tListHooks\x12,.archon.api.orchestrator.v1.ListHooksRequest\x1a-.archon.api.orchestrator.v1.ListHooksResponse\x12}\n" +
+	"\tListHooks\x12,.archon.api.orchestrator.v1.ListHooksRequest\x1a-.archon.api.orchestrator.v1.ListHooksResponse\x12k\n" +
+	"\n" +
+	"UpdateHook\x12-.archon.api.orchestrator.v1.UpdateHookRequest\x1a..archon.api.orchestrator.v1.UpdateHookResponse\x12}\n" +
 	"\x10RotateHookSecret\x123.archon.api.orchestrator.v1.RotateHookSecretRequest\x1a4.archon.api.orchestrator.v1.RotateHookSecretResponse\x12h\n" +
 	"\tPauseHook\x12,.archon.api.orchestrator.v1.PauseHookRequest\x1a-.archon.api.orchestrator.v1.PauseHookResponse\x12k\n" +
 	"\n" +
@@ -1766,7 +1908,7 @@ func file_archon_api_orchestrator_v1_hook_service_proto_rawDescGZIP() []byte {
 }
 
 var file_archon_api_orchestrator_v1_hook_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_archon_api_orchestrator_v1_hook_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_archon_api_orchestrator_v1_hook_service_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_archon_api_orchestrator_v1_hook_service_proto_goTypes = []any{
 	(HookScheme)(0),                  // 0: archon.api.orchestrator.v1.HookScheme
 	(DeliveryState)(0),               // 1: archon.api.orchestrator.v1.DeliveryState
@@ -1779,74 +1921,82 @@ var file_archon_api_orchestrator_v1_hook_service_proto_goTypes = []any{
 	(*GetHookResponse)(nil),          // 8: archon.api.orchestrator.v1.GetHookResponse
 	(*ListHooksRequest)(nil),         // 9: archon.api.orchestrator.v1.ListHooksRequest
 	(*ListHooksResponse)(nil),        // 10: archon.api.orchestrator.v1.ListHooksResponse
-	(*RotateHookSecretRequest)(nil),  // 11: archon.api.orchestrator.v1.RotateHookSecretRequest
-	(*RotateHookSecretResponse)(nil), // 12: archon.api.orchestrator.v1.RotateHookSecretResponse
-	(*PauseHookRequest)(nil),         // 13: archon.api.orchestrator.v1.PauseHookRequest
-	(*PauseHookResponse)(nil),        // 14: archon.api.orchestrator.v1.PauseHookResponse
-	(*ResumeHookRequest)(nil),        // 15: archon.api.orchestrator.v1.ResumeHookRequest
-	(*ResumeHookResponse)(nil),       // 16: archon.api.orchestrator.v1.ResumeHookResponse
-	(*DeleteHookRequest)(nil),        // 17: archon.api.orchestrator.v1.DeleteHookRequest
-	(*DeleteHookResponse)(nil),       // 18: archon.api.orchestrator.v1.DeleteHookResponse
-	(*ListDeliveriesRequest)(nil),    // 19: archon.api.orchestrator.v1.ListDeliveriesRequest
-	(*ListDeliveriesResponse)(nil),   // 20: archon.api.orchestrator.v1.ListDeliveriesResponse
-	(*SignDeliveryRequest)(nil),      // 21: archon.api.orchestrator.v1.SignDeliveryRequest
-	(*SignDeliveryResponse)(nil),     // 22: archon.api.orchestrator.v1.SignDeliveryResponse
-	(*DeliverRequest)(nil),           // 23: archon.api.orchestrator.v1.DeliverRequest
-	(*DeliverResponse)(nil),          // 24: archon.api.orchestrator.v1.DeliverResponse
-	(*SubmitRunRequest)(nil),         // 25: archon.api.orchestrator.v1.SubmitRunRequest
-	(*durationpb.Duration)(nil),      // 26: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),    // 27: google.protobuf.Timestamp
-	(*v1.Failure)(nil),               // 28: archon.api.common.v1.Failure
+	(*UpdateHookRequest)(nil),        // 11: archon.api.orchestrator.v1.UpdateHookRequest
+	(*UpdateHookResponse)(nil),       // 12: archon.api.orchestrator.v1.UpdateHookResponse
+	(*RotateHookSecretRequest)(nil),  // 13: archon.api.orchestrator.v1.RotateHookSecretRequest
+	(*RotateHookSecretResponse)(nil), // 14: archon.api.orchestrator.v1.RotateHookSecretResponse
+	(*PauseHookRequest)(nil),         // 15: archon.api.orchestrator.v1.PauseHookRequest
+	(*PauseHookResponse)(nil),        // 16: archon.api.orchestrator.v1.PauseHookResponse
+	(*ResumeHookRequest)(nil),        // 17: archon.api.orchestrator.v1.ResumeHookRequest
+	(*ResumeHookResponse)(nil),       // 18: archon.api.orchestrator.v1.ResumeHookResponse
+	(*DeleteHookRequest)(nil),        // 19: archon.api.orchestrator.v1.DeleteHookRequest
+	(*DeleteHookResponse)(nil),       // 20: archon.api.orchestrator.v1.DeleteHookResponse
+	(*ListDeliveriesRequest)(nil),    // 21: archon.api.orchestrator.v1.ListDeliveriesRequest
+	(*ListDeliveriesResponse)(nil),   // 22: archon.api.orchestrator.v1.ListDeliveriesResponse
+	(*SignDeliveryRequest)(nil),      // 23: archon.api.orchestrator.v1.SignDeliveryRequest
+	(*SignDeliveryResponse)(nil),     // 24: archon.api.orchestrator.v1.SignDeliveryResponse
+	(*DeliverRequest)(nil),           // 25: archon.api.orchestrator.v1.DeliverRequest
+	(*DeliverResponse)(nil),          // 26: archon.api.orchestrator.v1.DeliverResponse
+	(*SubmitRunRequest)(nil),         // 27: archon.api.orchestrator.v1.SubmitRunRequest
+	(*durationpb.Duration)(nil),      // 28: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),    // 29: google.protobuf.Timestamp
+	(*v1.Failure)(nil),               // 30: archon.api.common.v1.Failure
+	(*fieldmaskpb.FieldMask)(nil),    // 31: google.protobuf.FieldMask
 }
 var file_archon_api_orchestrator_v1_hook_service_proto_depIdxs = []int32{
 	0,  // 0: archon.api.orchestrator.v1.Hook.scheme:type_name -> archon.api.orchestrator.v1.HookScheme
-	25, // 1: archon.api.orchestrator.v1.Hook.run:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
-	26, // 2: archon.api.orchestrator.v1.Hook.replay_window:type_name -> google.protobuf.Duration
-	27, // 3: archon.api.orchestrator.v1.Hook.create_time:type_name -> google.protobuf.Timestamp
-	27, // 4: archon.api.orchestrator.v1.Hook.update_time:type_name -> google.protobuf.Timestamp
-	27, // 5: archon.api.orchestrator.v1.Hook.secret_time:type_name -> google.protobuf.Timestamp
-	27, // 6: archon.api.orchestrator.v1.Hook.previous_secret_until:type_name -> google.protobuf.Timestamp
-	27, // 7: archon.api.orchestrator.v1.Hook.last_delivery_time:type_name -> google.protobuf.Timestamp
+	27, // 1: archon.api.orchestrator.v1.Hook.run:type_name -> archon.api.orchestrator.v1.SubmitRunRequest
+	28, // 2: archon.api.orchestrator.v1.Hook.replay_window:type_name -> google.protobuf.Duration
+	29, // 3: archon.api.orchestrator.v1.Hook.create_time:type_name -> google.protobuf.Timestamp
+	29, // 4: archon.api.orchestrator.v1.Hook.update_time:type_name -> google.protobuf.Timestamp
+	29, // 5: archon.api.orchestrator.v1.Hook.secret_time:type_name -> google.protobuf.Timestamp
+	29, // 6: archon.api.orchestrator.v1.Hook.previous_secret_until:type_name -> google.protobuf.Timestamp
+	29, // 7: archon.api.orchestrator.v1.Hook.last_delivery_time:type_name -> google.protobuf.Timestamp
 	1,  // 8: archon.api.orchestrator.v1.HookDelivery.state:type_name -> archon.api.orchestrator.v1.DeliveryState
-	27, // 9: archon.api.orchestrator.v1.HookDelivery.receive_time:type_name -> google.protobuf.Timestamp
-	28, // 10: archon.api.orchestrator.v1.HookDelivery.failure:type_name -> archon.api.common.v1.Failure
+	29, // 9: archon.api.orchestrator.v1.HookDelivery.receive_time:type_name -> google.protobuf.Timestamp
+	30, // 10: archon.api.orchestrator.v1.HookDelivery.failure:type_name -> archon.api.common.v1.Failure
 	2,  // 11: archon.api.orchestrator.v1.CreateHookRequest.hook:type_name -> archon.api.orchestrator.v1.Hook
 	2,  // 12: archon.api.orchestrator.v1.CreateHookResponse.hook:type_name -> archon.api.orchestrator.v1.Hook
 	2,  // 13: archon.api.orchestrator.v1.GetHookResponse.hook:type_name -> archon.api.orchestrator.v1.Hook
 	2,  // 14: archon.api.orchestrator.v1.ListHooksResponse.hooks:type_name -> archon.api.orchestrator.v1.Hook
-	26, // 15: archon.api.orchestrator.v1.RotateHookSecretRequest.overlap:type_name -> google.protobuf.Duration
-	2,  // 16: archon.api.orchestrator.v1.RotateHookSecretResponse.hook:type_name -> archon.api.orchestrator.v1.Hook
-	2,  // 17: archon.api.orchestrator.v1.PauseHookResponse.hook:type_name -> archon.api.orchestrator.v1.Hook
-	2,  // 18: archon.api.orchestrator.v1.ResumeHookResponse.hook:type_name -> archon.api.orchestrator.v1.Hook
-	3,  // 19: archon.api.orchestrator.v1.ListDeliveriesResponse.deliveries:type_name -> archon.api.orchestrator.v1.HookDelivery
-	4,  // 20: archon.api.orchestrator.v1.SignDeliveryResponse.headers:type_name -> archon.api.orchestrator.v1.DeliveryHeader
-	4,  // 21: archon.api.orchestrator.v1.DeliverRequest.headers:type_name -> archon.api.orchestrator.v1.DeliveryHeader
-	1,  // 22: archon.api.orchestrator.v1.DeliverResponse.state:type_name -> archon.api.orchestrator.v1.DeliveryState
-	5,  // 23: archon.api.orchestrator.v1.HookService.CreateHook:input_type -> archon.api.orchestrator.v1.CreateHookRequest
-	7,  // 24: archon.api.orchestrator.v1.HookService.GetHook:input_type -> archon.api.orchestrator.v1.GetHookRequest
-	9,  // 25: archon.api.orchestrator.v1.HookService.ListHooks:input_type -> archon.api.orchestrator.v1.ListHooksRequest
-	11, // 26: archon.api.orchestrator.v1.HookService.RotateHookSecret:input_type -> archon.api.orchestrator.v1.RotateHookSecretRequest
-	13, // 27: archon.api.orchestrator.v1.HookService.PauseHook:input_type -> archon.api.orchestrator.v1.PauseHookRequest
-	15, // 28: archon.api.orchestrator.v1.HookService.ResumeHook:input_type -> archon.api.orchestrator.v1.ResumeHookRequest
-	17, // 29: archon.api.orchestrator.v1.HookService.DeleteHook:input_type -> archon.api.orchestrator.v1.DeleteHookRequest
-	19, // 30: archon.api.orchestrator.v1.HookService.ListDeliveries:input_type -> archon.api.orchestrator.v1.ListDeliveriesRequest
-	21, // 31: archon.api.orchestrator.v1.HookService.SignDelivery:input_type -> archon.api.orchestrator.v1.SignDeliveryRequest
-	23, // 32: archon.api.orchestrator.v1.HookService.Deliver:input_type -> archon.api.orchestrator.v1.DeliverRequest
-	6,  // 33: archon.api.orchestrator.v1.HookService.CreateHook:output_type -> archon.api.orchestrator.v1.CreateHookResponse
-	8,  // 34: archon.api.orchestrator.v1.HookService.GetHook:output_type -> archon.api.orchestrator.v1.GetHookResponse
-	10, // 35: archon.api.orchestrator.v1.HookService.ListHooks:output_type -> archon.api.orchestrator.v1.ListHooksResponse
-	12, // 36: archon.api.orchestrator.v1.HookService.RotateHookSecret:output_type -> archon.api.orchestrator.v1.RotateHookSecretResponse
-	14, // 37: archon.api.orchestrator.v1.HookService.PauseHook:output_type -> archon.api.orchestrator.v1.PauseHookResponse
-	16, // 38: archon.api.orchestrator.v1.HookService.ResumeHook:output_type -> archon.api.orchestrator.v1.ResumeHookResponse
-	18, // 39: archon.api.orchestrator.v1.HookService.DeleteHook:output_type -> archon.api.orchestrator.v1.DeleteHookResponse
-	20, // 40: archon.api.orchestrator.v1.HookService.ListDeliveries:output_type -> archon.api.orchestrator.v1.ListDeliveriesResponse
-	22, // 41: archon.api.orchestrator.v1.HookService.SignDelivery:output_type -> archon.api.orchestrator.v1.SignDeliveryResponse
-	24, // 42: archon.api.orchestrator.v1.HookService.Deliver:output_type -> archon.api.orchestrator.v1.DeliverResponse
-	33, // [33:43] is the sub-list for method output_type
-	23, // [23:33] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	2,  // 15: archon.api.orchestrator.v1.UpdateHookRequest.hook:type_name -> archon.api.orchestrator.v1.Hook
+	31, // 16: archon.api.orchestrator.v1.UpdateHookRequest.update_mask:type_name -> google.protobuf.FieldMask
+	2,  // 17: archon.api.orchestrator.v1.UpdateHookResponse.hook:type_name -> archon.api.orchestrator.v1.Hook
+	28, // 18: archon.api.orchestrator.v1.RotateHookSecretRequest.overlap:type_name -> google.protobuf.Duration
+	2,  // 19: archon.api.orchestrator.v1.RotateHookSecretResponse.hook:type_name -> archon.api.orchestrator.v1.Hook
+	2,  // 20: archon.api.orchestrator.v1.PauseHookResponse.hook:type_name -> archon.api.orchestrator.v1.Hook
+	2,  // 21: archon.api.orchestrator.v1.ResumeHookResponse.hook:type_name -> archon.api.orchestrator.v1.Hook
+	3,  // 22: archon.api.orchestrator.v1.ListDeliveriesResponse.deliveries:type_name -> archon.api.orchestrator.v1.HookDelivery
+	4,  // 23: archon.api.orchestrator.v1.SignDeliveryResponse.headers:type_name -> archon.api.orchestrator.v1.DeliveryHeader
+	4,  // 24: archon.api.orchestrator.v1.DeliverRequest.headers:type_name -> archon.api.orchestrator.v1.DeliveryHeader
+	1,  // 25: archon.api.orchestrator.v1.DeliverResponse.state:type_name -> archon.api.orchestrator.v1.DeliveryState
+	5,  // 26: archon.api.orchestrator.v1.HookService.CreateHook:input_type -> archon.api.orchestrator.v1.CreateHookRequest
+	7,  // 27: archon.api.orchestrator.v1.HookService.GetHook:input_type -> archon.api.orchestrator.v1.GetHookRequest
+	9,  // 28: archon.api.orchestrator.v1.HookService.ListHooks:input_type -> archon.api.orchestrator.v1.ListHooksRequest
+	11, // 29: archon.api.orchestrator.v1.HookService.UpdateHook:input_type -> archon.api.orchestrator.v1.UpdateHookRequest
+	13, // 30: archon.api.orchestrator.v1.HookService.RotateHookSecret:input_type -> archon.api.orchestrator.v1.RotateHookSecretRequest
+	15, // 31: archon.api.orchestrator.v1.HookService.PauseHook:input_type -> archon.api.orchestrator.v1.PauseHookRequest
+	17, // 32: archon.api.orchestrator.v1.HookService.ResumeHook:input_type -> archon.api.orchestrator.v1.ResumeHookRequest
+	19, // 33: archon.api.orchestrator.v1.HookService.DeleteHook:input_type -> archon.api.orchestrator.v1.DeleteHookRequest
+	21, // 34: archon.api.orchestrator.v1.HookService.ListDeliveries:input_type -> archon.api.orchestrator.v1.ListDeliveriesRequest
+	23, // 35: archon.api.orchestrator.v1.HookService.SignDelivery:input_type -> archon.api.orchestrator.v1.SignDeliveryRequest
+	25, // 36: archon.api.orchestrator.v1.HookService.Deliver:input_type -> archon.api.orchestrator.v1.DeliverRequest
+	6,  // 37: archon.api.orchestrator.v1.HookService.CreateHook:output_type -> archon.api.orchestrator.v1.CreateHookResponse
+	8,  // 38: archon.api.orchestrator.v1.HookService.GetHook:output_type -> archon.api.orchestrator.v1.GetHookResponse
+	10, // 39: archon.api.orchestrator.v1.HookService.ListHooks:output_type -> archon.api.orchestrator.v1.ListHooksResponse
+	12, // 40: archon.api.orchestrator.v1.HookService.UpdateHook:output_type -> archon.api.orchestrator.v1.UpdateHookResponse
+	14, // 41: archon.api.orchestrator.v1.HookService.RotateHookSecret:output_type -> archon.api.orchestrator.v1.RotateHookSecretResponse
+	16, // 42: archon.api.orchestrator.v1.HookService.PauseHook:output_type -> archon.api.orchestrator.v1.PauseHookResponse
+	18, // 43: archon.api.orchestrator.v1.HookService.ResumeHook:output_type -> archon.api.orchestrator.v1.ResumeHookResponse
+	20, // 44: archon.api.orchestrator.v1.HookService.DeleteHook:output_type -> archon.api.orchestrator.v1.DeleteHookResponse
+	22, // 45: archon.api.orchestrator.v1.HookService.ListDeliveries:output_type -> archon.api.orchestrator.v1.ListDeliveriesResponse
+	24, // 46: archon.api.orchestrator.v1.HookService.SignDelivery:output_type -> archon.api.orchestrator.v1.SignDeliveryResponse
+	26, // 47: archon.api.orchestrator.v1.HookService.Deliver:output_type -> archon.api.orchestrator.v1.DeliverResponse
+	37, // [37:48] is the sub-list for method output_type
+	26, // [26:37] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_archon_api_orchestrator_v1_hook_service_proto_init() }
@@ -1861,7 +2011,7 @@ func file_archon_api_orchestrator_v1_hook_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_archon_api_orchestrator_v1_hook_service_proto_rawDesc), len(file_archon_api_orchestrator_v1_hook_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   23,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ const (
 	HookService_CreateHook_FullMethodName       = "/archon.api.orchestrator.v1.HookService/CreateHook"
 	HookService_GetHook_FullMethodName          = "/archon.api.orchestrator.v1.HookService/GetHook"
 	HookService_ListHooks_FullMethodName        = "/archon.api.orchestrator.v1.HookService/ListHooks"
+	HookService_UpdateHook_FullMethodName       = "/archon.api.orchestrator.v1.HookService/UpdateHook"
 	HookService_RotateHookSecret_FullMethodName = "/archon.api.orchestrator.v1.HookService/RotateHookSecret"
 	HookService_PauseHook_FullMethodName        = "/archon.api.orchestrator.v1.HookService/PauseHook"
 	HookService_ResumeHook_FullMethodName       = "/archon.api.orchestrator.v1.HookService/ResumeHook"
@@ -49,6 +50,12 @@ type HookServiceClient interface {
 	// Lists the hooks of the tenant by name. Called by readers.
 	// Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
 	ListHooks(ctx context.Context, in *ListHooksRequest, opts ...grpc.CallOption) (*ListHooksResponse, error)
+	// Changes the fields of a hook that update_mask names. Deliveries that are taken after the response have the change; runs
+	// that were submitted, and their deliveries if they come again, are left unchanged. The runs of the hook are submitted
+	// with the rights of the caller from then on, unless only its note and its limits change. Called by operators.
+	// Fails with NOT_FOUND / UNKNOWN_HOOK, INVALID_ARGUMENT (a field is invalid, or update_mask names another field), ABORTED /
+	// HOOK_CHANGED (etag is of an earlier state), FAILED_PRECONDITION (the key of the secrets cannot be used), UNAVAILABLE.
+	UpdateHook(ctx context.Context, in *UpdateHookRequest, opts ...grpc.CallOption) (*UpdateHookResponse, error)
 	// Gives a hook another secret; the one before is valid for a time. The response alone has the new secret. Called by
 	// operators.
 	// Fails with NOT_FOUND / UNKNOWN_HOOK, INVALID_ARGUMENT, FAILED_PRECONDITION (the key of the secrets cannot be used),
@@ -113,6 +120,16 @@ func (c *hookServiceClient) ListHooks(ctx context.Context, in *ListHooksRequest,
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListHooksResponse)
 	err := c.cc.Invoke(ctx, HookService_ListHooks_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *hookServiceClient) UpdateHook(ctx context.Context, in *UpdateHookRequest, opts ...grpc.CallOption) (*UpdateHookResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateHookResponse)
+	err := c.cc.Invoke(ctx, HookService_UpdateHook_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -207,6 +224,12 @@ type HookServiceServer interface {
 	// Lists the hooks of the tenant by name. Called by readers.
 	// Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
 	ListHooks(context.Context, *ListHooksRequest) (*ListHooksResponse, error)
+	// Changes the fields of a hook that update_mask names. Deliveries that are taken after the response have the change; runs
+	// that were submitted, and their deliveries if they come again, are left unchanged. The runs of the hook are submitted
+	// with the rights of the caller from then on, unless only its note and its limits change. Called by operators.
+	// Fails with NOT_FOUND / UNKNOWN_HOOK, INVALID_ARGUMENT (a field is invalid, or update_mask names another field), ABORTED /
+	// HOOK_CHANGED (etag is of an earlier state), FAILED_PRECONDITION (the key of the secrets cannot be used), UNAVAILABLE.
+	UpdateHook(context.Context, *UpdateHookRequest) (*UpdateHookResponse, error)
 	// Gives a hook another secret; the one before is valid for a time. The response alone has the new secret. Called by
 	// operators.
 	// Fails with NOT_FOUND / UNKNOWN_HOOK, INVALID_ARGUMENT, FAILED_PRECONDITION (the key of the secrets cannot be used),
@@ -255,6 +278,9 @@ func (UnimplementedHookServiceServer) GetHook(context.Context, *GetHookRequest) 
 }
 func (UnimplementedHookServiceServer) ListHooks(context.Context, *ListHooksRequest) (*ListHooksResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListHooks not implemented")
+}
+func (UnimplementedHookServiceServer) UpdateHook(context.Context, *UpdateHookRequest) (*UpdateHookResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateHook not implemented")
 }
 func (UnimplementedHookServiceServer) RotateHookSecret(context.Context, *RotateHookSecretRequest) (*RotateHookSecretResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RotateHookSecret not implemented")
@@ -348,6 +374,24 @@ func _HookService_ListHooks_Handler(srv interface{}, ctx context.Context, dec fu
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(HookServiceServer).ListHooks(ctx, req.(*ListHooksRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _HookService_UpdateHook_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateHookRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(HookServiceServer).UpdateHook(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: HookService_UpdateHook_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(HookServiceServer).UpdateHook(ctx, req.(*UpdateHookRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -496,6 +540,10 @@ var HookService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListHooks",
 			Handler:    _HookService_ListHooks_Handler,
+		},
+		{
+			MethodName: "UpdateHook",
+			Handler:    _HookService_UpdateHook_Handler,
 		},
 		{
 			MethodName: "RotateHookSecret",

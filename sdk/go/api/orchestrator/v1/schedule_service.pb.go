@@ -11,6 +11,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -1062,10 +1063,13 @@ func (x *ListSchedulesResponse) GetNextPageToken() string {
 // Request message for UpdateSchedule.
 type UpdateScheduleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The schedule: its times, run, policies and note replace those of the schedule of this name.
+	// The schedule: its name, and the new values.
 	Schedule *Schedule `protobuf:"bytes,1,opt,name=schedule,proto3" json:"schedule,omitempty"`
 	// The etag that the schedule must have; empty: any.
-	Etag          string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	Etag string `protobuf:"bytes,2,opt,name=etag,proto3" json:"etag,omitempty"`
+	// The fields to change: times, run, policies and note, or fields of them such as times.cron or run.goal; `*` names all of
+	// them. A field that is named and not set in schedule has its default then. Absent: the fields that are set in schedule.
+	UpdateMask    *fieldmaskpb.FieldMask `protobuf:"bytes,3,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1112,6 +1116,13 @@ func (x *UpdateScheduleRequest) GetEtag() string {
 		return x.Etag
 	}
 	return ""
+}
+
+func (x *UpdateScheduleRequest) GetUpdateMask() *fieldmaskpb.FieldMask {
+	if x != nil {
+		return x.UpdateMask
+	}
+	return nil
 }
 
 // Response message for UpdateSchedule.
@@ -1696,7 +1707,7 @@ var File_archon_api_orchestrator_v1_schedule_service_proto protoreflect.FileDesc
 
 const file_archon_api_orchestrator_v1_schedule_service_proto_rawDesc = "" +
 	"\n" +
-	"1archon/api/orchestrator/v1/schedule_service.proto\x12\x1aarchon.api.orchestrator.v1\x1a\"archon/api/common/v1/failure.proto\x1a5archon/api/orchestrator/v1/orchestrator_service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfe\x02\n" +
+	"1archon/api/orchestrator/v1/schedule_service.proto\x12\x1aarchon.api.orchestrator.v1\x1a\"archon/api/common/v1/failure.proto\x1a5archon/api/orchestrator/v1/orchestrator_service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfe\x02\n" +
 	"\rScheduleTimes\x12\x12\n" +
 	"\x04cron\x18\x01 \x01(\tR\x04cron\x12\x1b\n" +
 	"\ttime_zone\x18\x02 \x01(\tR\btimeZone\x12/\n" +
@@ -1767,10 +1778,12 @@ const file_archon_api_orchestrator_v1_schedule_service_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\"\x83\x01\n" +
 	"\x15ListSchedulesResponse\x12B\n" +
 	"\tschedules\x18\x01 \x03(\v2$.archon.api.orchestrator.v1.ScheduleR\tschedules\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"m\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xaa\x01\n" +
 	"\x15UpdateScheduleRequest\x12@\n" +
 	"\bschedule\x18\x01 \x01(\v2$.archon.api.orchestrator.v1.ScheduleR\bschedule\x12\x12\n" +
-	"\x04etag\x18\x02 \x01(\tR\x04etag\"Z\n" +
+	"\x04etag\x18\x02 \x01(\tR\x04etag\x12;\n" +
+	"\vupdate_mask\x18\x03 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
+	"updateMask\"Z\n" +
 	"\x16UpdateScheduleResponse\x12@\n" +
 	"\bschedule\x18\x01 \x01(\v2$.archon.api.orchestrator.v1.ScheduleR\bschedule\"B\n" +
 	"\x14PauseScheduleRequest\x12\x12\n" +
@@ -1882,6 +1895,7 @@ var file_archon_api_orchestrator_v1_schedule_service_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil),   // 26: google.protobuf.Timestamp
 	(*v1.Failure)(nil),              // 27: archon.api.common.v1.Failure
 	(*SubmitRunRequest)(nil),        // 28: archon.api.orchestrator.v1.SubmitRunRequest
+	(*fieldmaskpb.FieldMask)(nil),   // 29: google.protobuf.FieldMask
 }
 var file_archon_api_orchestrator_v1_schedule_service_proto_depIdxs = []int32{
 	25, // 0: archon.api.orchestrator.v1.ScheduleTimes.every:type_name -> google.protobuf.Duration
@@ -1909,37 +1923,38 @@ var file_archon_api_orchestrator_v1_schedule_service_proto_depIdxs = []int32{
 	6,  // 22: archon.api.orchestrator.v1.GetScheduleResponse.schedule:type_name -> archon.api.orchestrator.v1.Schedule
 	6,  // 23: archon.api.orchestrator.v1.ListSchedulesResponse.schedules:type_name -> archon.api.orchestrator.v1.Schedule
 	6,  // 24: archon.api.orchestrator.v1.UpdateScheduleRequest.schedule:type_name -> archon.api.orchestrator.v1.Schedule
-	6,  // 25: archon.api.orchestrator.v1.UpdateScheduleResponse.schedule:type_name -> archon.api.orchestrator.v1.Schedule
-	6,  // 26: archon.api.orchestrator.v1.PauseScheduleResponse.schedule:type_name -> archon.api.orchestrator.v1.Schedule
-	6,  // 27: archon.api.orchestrator.v1.ResumeScheduleResponse.schedule:type_name -> archon.api.orchestrator.v1.Schedule
-	26, // 28: archon.api.orchestrator.v1.TriggerScheduleRequest.start:type_name -> google.protobuf.Timestamp
-	26, // 29: archon.api.orchestrator.v1.TriggerScheduleRequest.end:type_name -> google.protobuf.Timestamp
-	0,  // 30: archon.api.orchestrator.v1.TriggerScheduleRequest.overlap:type_name -> archon.api.orchestrator.v1.OverlapPolicy
-	5,  // 31: archon.api.orchestrator.v1.TriggerScheduleResponse.fires:type_name -> archon.api.orchestrator.v1.ScheduleFire
-	5,  // 32: archon.api.orchestrator.v1.ListFiresResponse.fires:type_name -> archon.api.orchestrator.v1.ScheduleFire
-	7,  // 33: archon.api.orchestrator.v1.ScheduleService.CreateSchedule:input_type -> archon.api.orchestrator.v1.CreateScheduleRequest
-	9,  // 34: archon.api.orchestrator.v1.ScheduleService.GetSchedule:input_type -> archon.api.orchestrator.v1.GetScheduleRequest
-	11, // 35: archon.api.orchestrator.v1.ScheduleService.ListSchedules:input_type -> archon.api.orchestrator.v1.ListSchedulesRequest
-	13, // 36: archon.api.orchestrator.v1.ScheduleService.UpdateSchedule:input_type -> archon.api.orchestrator.v1.UpdateScheduleRequest
-	15, // 37: archon.api.orchestrator.v1.ScheduleService.PauseSchedule:input_type -> archon.api.orchestrator.v1.PauseScheduleRequest
-	17, // 38: archon.api.orchestrator.v1.ScheduleService.ResumeSchedule:input_type -> archon.api.orchestrator.v1.ResumeScheduleRequest
-	19, // 39: archon.api.orchestrator.v1.ScheduleService.TriggerSchedule:input_type -> archon.api.orchestrator.v1.TriggerScheduleRequest
-	21, // 40: archon.api.orchestrator.v1.ScheduleService.DeleteSchedule:input_type -> archon.api.orchestrator.v1.DeleteScheduleRequest
-	23, // 41: archon.api.orchestrator.v1.ScheduleService.ListFires:input_type -> archon.api.orchestrator.v1.ListFiresRequest
-	8,  // 42: archon.api.orchestrator.v1.ScheduleService.CreateSchedule:output_type -> archon.api.orchestrator.v1.CreateScheduleResponse
-	10, // 43: archon.api.orchestrator.v1.ScheduleService.GetSchedule:output_type -> archon.api.orchestrator.v1.GetScheduleResponse
-	12, // 44: archon.api.orchestrator.v1.ScheduleService.ListSchedules:output_type -> archon.api.orchestrator.v1.ListSchedulesResponse
-	14, // 45: archon.api.orchestrator.v1.ScheduleService.UpdateSchedule:output_type -> archon.api.orchestrator.v1.UpdateScheduleResponse
-	16, // 46: archon.api.orchestrator.v1.ScheduleService.PauseSchedule:output_type -> archon.api.orchestrator.v1.PauseScheduleResponse
-	18, // 47: archon.api.orchestrator.v1.ScheduleService.ResumeSchedule:output_type -> archon.api.orchestrator.v1.ResumeScheduleResponse
-	20, // 48: archon.api.orchestrator.v1.ScheduleService.TriggerSchedule:output_type -> archon.api.orchestrator.v1.TriggerScheduleResponse
-	22, // 49: archon.api.orchestrator.v1.ScheduleService.DeleteSchedule:output_type -> archon.api.orchestrator.v1.DeleteScheduleResponse
-	24, // 50: archon.api.orchestrator.v1.ScheduleService.ListFires:output_type -> archon.api.orchestrator.v1.ListFiresResponse
-	42, // [42:51] is the sub-list for method output_type
-	33, // [33:42] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	29, // 25: archon.api.orchestrator.v1.UpdateScheduleRequest.update_mask:type_name -> google.protobuf.FieldMask
+	6,  // 26: archon.api.orchestrator.v1.UpdateScheduleResponse.schedule:type_name -> archon.api.orchestrator.v1.Schedule
+	6,  // 27: archon.api.orchestrator.v1.PauseScheduleResponse.schedule:type_name -> archon.api.orchestrator.v1.Schedule
+	6,  // 28: archon.api.orchestrator.v1.ResumeScheduleResponse.schedule:type_name -> archon.api.orchestrator.v1.Schedule
+	26, // 29: archon.api.orchestrator.v1.TriggerScheduleRequest.start:type_name -> google.protobuf.Timestamp
+	26, // 30: archon.api.orchestrator.v1.TriggerScheduleRequest.end:type_name -> google.protobuf.Timestamp
+	0,  // 31: archon.api.orchestrator.v1.TriggerScheduleRequest.overlap:type_name -> archon.api.orchestrator.v1.OverlapPolicy
+	5,  // 32: archon.api.orchestrator.v1.TriggerScheduleResponse.fires:type_name -> archon.api.orchestrator.v1.ScheduleFire
+	5,  // 33: archon.api.orchestrator.v1.ListFiresResponse.fires:type_name -> archon.api.orchestrator.v1.ScheduleFire
+	7,  // 34: archon.api.orchestrator.v1.ScheduleService.CreateSchedule:input_type -> archon.api.orchestrator.v1.CreateScheduleRequest
+	9,  // 35: archon.api.orchestrator.v1.ScheduleService.GetSchedule:input_type -> archon.api.orchestrator.v1.GetScheduleRequest
+	11, // 36: archon.api.orchestrator.v1.ScheduleService.ListSchedules:input_type -> archon.api.orchestrator.v1.ListSchedulesRequest
+	13, // 37: archon.api.orchestrator.v1.ScheduleService.UpdateSchedule:input_type -> archon.api.orchestrator.v1.UpdateScheduleRequest
+	15, // 38: archon.api.orchestrator.v1.ScheduleService.PauseSchedule:input_type -> archon.api.orchestrator.v1.PauseScheduleRequest
+	17, // 39: archon.api.orchestrator.v1.ScheduleService.ResumeSchedule:input_type -> archon.api.orchestrator.v1.ResumeScheduleRequest
+	19, // 40: archon.api.orchestrator.v1.ScheduleService.TriggerSchedule:input_type -> archon.api.orchestrator.v1.TriggerScheduleRequest
+	21, // 41: archon.api.orchestrator.v1.ScheduleService.DeleteSchedule:input_type -> archon.api.orchestrator.v1.DeleteScheduleRequest
+	23, // 42: archon.api.orchestrator.v1.ScheduleService.ListFires:input_type -> archon.api.orchestrator.v1.ListFiresRequest
+	8,  // 43: archon.api.orchestrator.v1.ScheduleService.CreateSchedule:output_type -> archon.api.orchestrator.v1.CreateScheduleResponse
+	10, // 44: archon.api.orchestrator.v1.ScheduleService.GetSchedule:output_type -> archon.api.orchestrator.v1.GetScheduleResponse
+	12, // 45: archon.api.orchestrator.v1.ScheduleService.ListSchedules:output_type -> archon.api.orchestrator.v1.ListSchedulesResponse
+	14, // 46: archon.api.orchestrator.v1.ScheduleService.UpdateSchedule:output_type -> archon.api.orchestrator.v1.UpdateScheduleResponse
+	16, // 47: archon.api.orchestrator.v1.ScheduleService.PauseSchedule:output_type -> archon.api.orchestrator.v1.PauseScheduleResponse
+	18, // 48: archon.api.orchestrator.v1.ScheduleService.ResumeSchedule:output_type -> archon.api.orchestrator.v1.ResumeScheduleResponse
+	20, // 49: archon.api.orchestrator.v1.ScheduleService.TriggerSchedule:output_type -> archon.api.orchestrator.v1.TriggerScheduleResponse
+	22, // 50: archon.api.orchestrator.v1.ScheduleService.DeleteSchedule:output_type -> archon.api.orchestrator.v1.DeleteScheduleResponse
+	24, // 51: archon.api.orchestrator.v1.ScheduleService.ListFires:output_type -> archon.api.orchestrator.v1.ListFiresResponse
+	43, // [43:52] is the sub-list for method output_type
+	34, // [34:43] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_archon_api_orchestrator_v1_schedule_service_proto_init() }

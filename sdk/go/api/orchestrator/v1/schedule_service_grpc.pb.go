@@ -48,10 +48,10 @@ type ScheduleServiceClient interface {
 	// Lists the schedules of the tenant by name. Called by readers.
 	// Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
 	ListSchedules(ctx context.Context, in *ListSchedulesRequest, opts ...grpc.CallOption) (*ListSchedulesResponse, error)
-	// Replaces what a schedule submits, and when. Its runs are submitted with the rights of the caller from then on. Times
-	// before the update are not made up for. Called by operators.
-	// Fails with NOT_FOUND / UNKNOWN_SCHEDULE, INVALID_ARGUMENT, ABORTED / SCHEDULE_CHANGED (etag is of an earlier state),
-	// UNAVAILABLE.
+	// Changes the fields of a schedule that update_mask names. Times that have come by then fire as they were; the schedule
+	// goes on with its next time. Its runs are submitted with the rights of the caller from then on. Called by operators.
+	// Fails with NOT_FOUND / UNKNOWN_SCHEDULE, INVALID_ARGUMENT (a field is invalid, the new times never come, or update_mask
+	// names another field), ABORTED / SCHEDULE_CHANGED (etag is of an earlier state), UNAVAILABLE.
 	UpdateSchedule(ctx context.Context, in *UpdateScheduleRequest, opts ...grpc.CallOption) (*UpdateScheduleResponse, error)
 	// Pauses a schedule: it fires no more until it is resumed. Runs in progress continue. A paused schedule is left
 	// unchanged. Called by operators.
@@ -190,10 +190,10 @@ type ScheduleServiceServer interface {
 	// Lists the schedules of the tenant by name. Called by readers.
 	// Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
 	ListSchedules(context.Context, *ListSchedulesRequest) (*ListSchedulesResponse, error)
-	// Replaces what a schedule submits, and when. Its runs are submitted with the rights of the caller from then on. Times
-	// before the update are not made up for. Called by operators.
-	// Fails with NOT_FOUND / UNKNOWN_SCHEDULE, INVALID_ARGUMENT, ABORTED / SCHEDULE_CHANGED (etag is of an earlier state),
-	// UNAVAILABLE.
+	// Changes the fields of a schedule that update_mask names. Times that have come by then fire as they were; the schedule
+	// goes on with its next time. Its runs are submitted with the rights of the caller from then on. Called by operators.
+	// Fails with NOT_FOUND / UNKNOWN_SCHEDULE, INVALID_ARGUMENT (a field is invalid, the new times never come, or update_mask
+	// names another field), ABORTED / SCHEDULE_CHANGED (etag is of an earlier state), UNAVAILABLE.
 	UpdateSchedule(context.Context, *UpdateScheduleRequest) (*UpdateScheduleResponse, error)
 	// Pauses a schedule: it fires no more until it is resumed. Runs in progress continue. A paused schedule is left
 	// unchanged. Called by operators.

@@ -8,12 +8,11 @@ import gzip
 import hashlib
 import hmac
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import httpx2
 import pytest
 
 from archon.agent import AgentServer
@@ -26,61 +25,9 @@ from archon_services.common import machine
 from archon_services.orchestrator.api.commands import Commands
 from archon_services.orchestrator.hooks import signatures
 from archon_services.orchestrator.hooks.hook import MAX_BODY, Scheme
-from tests.fixtures.http_gateway import OPERATOR, STRANGER, VIEWER, GatewayMesh
+from tests.fixtures.http_gateway import STRANGER, VIEWER, GatewayMesh
 from tests.fixtures.waiting import eventually
-
-RUN: Final[Any] = {"roles": ["echo"]}
-BODY: Final = b'{"x": "hi"}'
-ADD: Final = "Say {{ body.x }}"
-
-Send = Callable[..., Awaitable[httpx2.Response]]
-
-
-def sign(
-    secret: str, body: bytes = BODY, scheme: Scheme = Scheme.STANDARD, late: float = 0.0, **more: str
-) -> dict[str, str]:
-    """Returns the headers of a new delivery, signed `late` seconds ago."""
-    return signatures.signed(scheme, secret, body, machine.wall_time() - late) | more
-
-
-def client(served: GatewayMesh, caller: Principal = OPERATOR) -> Client:
-    assert served.keys is not None
-    return Client(served.mesh.orchestrator.address, credentials=served.keys.credentials(caller))
-
-
-@pytest.fixture
-async def hooks(served: GatewayMesh) -> AsyncIterator[Client]:
-    """A client of an operator; its hooks are removed after the test."""
-    async with client(served) as made:
-        yield made
-        for hook in await made.hooks.list():
-            await made.hooks.delete(hook.name)
-
-
-@pytest.fixture
-async def post(served: GatewayMesh) -> AsyncIterator[Send]:
-    async with served.http() as http:
-
-        async def send(name: str, headers: dict[str, str], body: Any = BODY) -> httpx2.Response:
-            return await http.post(f"/hooks/{name}", content=body, headers=headers)
-
-        yield send
-
-
-def reason(response: httpx2.Response) -> str:
-    return str(response.json()["details"][0]["debug"]["reason"])
-
-
-async def listed(hooks: Client, name: str, *states: str) -> list[HookDelivery]:
-    """Waits until the deliveries of a hook, the newest first, have these states."""
-    found: list[HookDelivery] = []
-
-    async def has() -> bool:
-        found[:] = [each async for each in hooks.hooks.deliveries(name)]
-        return [each.state for each in found] == list(states)
-
-    await eventually(has)
-    return found
+from tests.integration.services.gateway.hooks.sending import ADD, BODY, RUN, Send, client, listed, reason, sign
 
 
 async def test_a_delivery_submits_one_run_on_behalf_of_the_owner(hooks: Client, post: Send) -> None:
@@ -272,7 +219,9 @@ async def test_a_hook_takes_so_many_and_repeats_do_not_count(hooks: Client, post
     assert (await post("a", headers)).status_code == 202
     more = await post("a", sign(secret))
     assert (more.status_code, reason(more)) == (429, "TOO_MANY_REQUESTS")
-    assert 1 <= int(more.headers["retry-after"]) <= 60
+    assert 1 <= int(more.headers["retry-after"]) <= 60 and "more than 1 deliveries a minute of one hook" in more.text
+    await hooks.hooks.update("a", max_per_minute=60_000)
+    assert (await post("a", sign(secret))).status_code == 202, "the limit of an edit counts at once"
     assert {(await post("a", headers)).status_code for _ in range(5)} == {200}
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from archon.types import Budget
 from archon_services.cli.commands import run as command
-from archon_services.cli.commands.run import budget_of
 from archon_services.cli.errors import USAGE, CliError
+from archon_services.cli.run_options import StrategyName, budget_of
 
 
 def test_no_budget_options_give_no_budget() -> None:
@@ -31,5 +31,5 @@ def test_cost_out_of_range_is_rejected(cost: float) -> None:
 
 def test_strategy_agent_with_two_roles_is_rejected() -> None:
     with pytest.raises(CliError, match="one --role, not 2") as caught:
-        command.run("x", role=["cook", "waiter"], strategy=command.StrategyName.AGENT)
+        command.run("x", role=["cook", "waiter"], strategy=StrategyName.AGENT)
     assert caught.value.code == USAGE

@@ -224,6 +224,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The id of the delivery came before with another body."""
     ERROR_REASON_HOOK_PAUSED: _ErrorReason.ValueType  # 100
     """The hook is paused."""
+    ERROR_REASON_HOOK_CHANGED: _ErrorReason.ValueType  # 104
+    """ABORTED: the hook was changed since the caller has read it."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Machine-readable reason for an error. RPCs carry it as google.rpc.ErrorInfo.reason without the prefix, in the domain
@@ -428,6 +430,8 @@ ERROR_REASON_DELIVERY_ID_REUSED: ErrorReason.ValueType  # 99
 """The id of the delivery came before with another body."""
 ERROR_REASON_HOOK_PAUSED: ErrorReason.ValueType  # 100
 """The hook is paused."""
+ERROR_REASON_HOOK_CHANGED: ErrorReason.ValueType  # 104
+"""ABORTED: the hook was changed since the caller has read it."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 class _FailureClass:

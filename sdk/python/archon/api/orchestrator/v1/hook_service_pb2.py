@@ -25,10 +25,11 @@ _sym_db = _symbol_database.Default()
 from archon.api.common.v1 import failure_pb2 as archon_dot_api_dot_common_dot_v1_dot_failure__pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mask__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-archon/api/orchestrator/v1/hook_service.proto\x12\x1a\x61rchon.api.orchestrator.v1\x1a\"archon/api/common/v1/failure.proto\x1a\x35\x61rchon/api/orchestrator/v1/orchestrator_service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x96\x05\n\x04Hook\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x36\n\x06scheme\x18\x02 \x01(\x0e\x32&.archon.api.orchestrator.v1.HookScheme\x12\x39\n\x03run\x18\x03 \x01(\x0b\x32,.archon.api.orchestrator.v1.SubmitRunRequest\x12\x13\n\x0b\x61ttach_body\x18\x04 \x01(\x08\x12\x0e\n\x06\x65vents\x18\x05 \x03(\t\x12\x16\n\x0emax_per_minute\x18\x06 \x01(\x05\x12\x30\n\rreplay_window\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0c\n\x04note\x18\x08 \x01(\t\x12\x0e\n\x06paused\x18\t \x01(\x08\x12\x14\n\x0cpause_reason\x18\n \x01(\t\x12\x10\n\x08identity\x18\x0b \x01(\t\x12/\n\x0b\x63reate_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bsecret_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x39\n\x15previous_secret_until\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04path\x18\x10 \x01(\t\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x11 \x01(\x03\x12\x10\n\x08repeated\x18\x12 \x01(\x03\x12\x0f\n\x07ignored\x18\x13 \x01(\x03\x12\x0f\n\x07refused\x18\x14 \x01(\x03\x12\x36\n\x12last_delivery_time\x18\x15 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xde\x01\n\x0cHookDelivery\x12\x13\n\x0b\x64\x65livery_id\x18\x01 \x01(\t\x12\x38\n\x05state\x18\x02 \x01(\x0e\x32).archon.api.orchestrator.v1.DeliveryState\x12\r\n\x05\x65vent\x18\x03 \x01(\t\x12\x0e\n\x06run_id\x18\x04 \x01(\t\x12\x30\n\x0creceive_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\x07\x66\x61ilure\x18\x06 \x01(\x0b\x32\x1d.archon.api.common.v1.Failure\"-\n\x0e\x44\x65liveryHeader\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"g\n\x11\x43reateHookRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12.\n\x04hook\x18\x02 \x01(\x0b\x32 .archon.api.orchestrator.v1.Hook\x12\x0e\n\x06secret\x18\x03 \x01(\t\"T\n\x12\x43reateHookResponse\x12.\n\x04hook\x18\x01 \x01(\x0b\x32 .archon.api.orchestrator.v1.Hook\x12\x0e\n\x06secret\x18\x02 \x01(\t\"\x1e\n\x0eGetHookRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"A\n\x0fGetHookResponse\x12.\n\x04hook\x18\x01 \x01(\x0b\x32 .archon.api.orchestrator.v1.Hook\"9\n\x10ListHooksRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"]\n\x11ListHooksResponse\x12/\n\x05hooks\x18\x01 \x03(\x0b\x32 .archon.api.orchestrator.v1.Hook\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"c\n\x17RotateHookSecretRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06secret\x18\x02 \x01(\t\x12*\n\x07overlap\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"Z\n\x18RotateHookSecretResponse\x12.\n\x04hook\x18\x01 \x01(\x0b\x32 .archon.api.orchestrator.v1.Hook\x12\x0e\n\x06secret\x18\x02 \x01(\t\"0\n\x10PauseHookRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"C\n\x11PauseHookResponse\x12.\n\x04hook\x18\x01 \x01(\x0b\x32 .archon.api.orchestrator.v1.Hook\"!\n\x11ResumeHookRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"D\n\x12ResumeHookResponse\x12.\n\x04hook\x18\x01 \x01(\x0b\x32 .archon.api.orchestrator.v1.Hook\"!\n\x11\x44\x65leteHookRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x14\n\x12\x44\x65leteHookResponse\"L\n\x15ListDeliveriesRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"o\n\x16ListDeliveriesResponse\x12<\n\ndeliveries\x18\x01 \x03(\x0b\x32(.archon.api.orchestrator.v1.HookDelivery\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"@\n\x13SignDeliveryRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x62ody\x18\x02 \x01(\x0c\x12\r\n\x05\x65vent\x18\x03 \x01(\t\"a\n\x14SignDeliveryResponse\x12;\n\x07headers\x18\x01 \x03(\x0b\x32*.archon.api.orchestrator.v1.DeliveryHeader\x12\x0c\n\x04path\x18\x02 \x01(\t\"i\n\x0e\x44\x65liverRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x62ody\x18\x02 \x01(\x0c\x12;\n\x07headers\x18\x03 \x03(\x0b\x32*.archon.api.orchestrator.v1.DeliveryHeader\"\x83\x01\n\x0f\x44\x65liverResponse\x12\x38\n\x05state\x18\x01 \x01(\x0e\x32).archon.api.orchestrator.v1.DeliveryState\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x11\n\tchallenge\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x65livery_id\x18\x04 \x01(\t*\x8a\x01\n\nHookScheme\x12\x1b\n\x17HOOK_SCHEME_UNSPECIFIED\x10\x00\x12\x18\n\x14HOOK_SCHEME_STANDARD\x10\x01\x12\x16\n\x12HOOK_SCHEME_GITHUB\x10\x02\x12\x16\n\x12HOOK_SCHEME_STRIPE\x10\x03\x12\x15\n\x11HOOK_SCHEME_SLACK\x10\x04*\xc0\x01\n\rDeliveryState\x12\x1e\n\x1a\x44\x45LIVERY_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x44\x45LIVERY_STATE_ACCEPTED\x10\x01\x12\x1b\n\x17\x44\x45LIVERY_STATE_REPEATED\x10\x02\x12\x1a\n\x16\x44\x45LIVERY_STATE_IGNORED\x10\x03\x12\x1a\n\x16\x44\x45LIVERY_STATE_REFUSED\x10\x04\x12\x1d\n\x19\x44\x45LIVERY_STATE_CHALLENGED\x10\x05\x32\xdb\x08\n\x0bHookService\x12k\n\nCreateHook\x12-.archon.api.orchestrator.v1.CreateHookRequest\x1a..archon.api.orchestrator.v1.CreateHookResponse\x12\x62\n\x07GetHook\x12*.archon.api.orchestrator.v1.GetHookRequest\x1a+.archon.api.orchestrator.v1.GetHookResponse\x12h\n\tListHooks\x12,.archon.api.orchestrator.v1.ListHooksRequest\x1a-.archon.api.orchestrator.v1.ListHooksResponse\x12}\n\x10RotateHookSecret\x12\x33.archon.api.orchestrator.v1.RotateHookSecretRequest\x1a\x34.archon.api.orchestrator.v1.RotateHookSecretResponse\x12h\n\tPauseHook\x12,.archon.api.orchestrator.v1.PauseHookRequest\x1a-.archon.api.orchestrator.v1.PauseHookResponse\x12k\n\nResumeHook\x12-.archon.api.orchestrator.v1.ResumeHookRequest\x1a..archon.api.orchestrator.v1.ResumeHookResponse\x12k\n\nDeleteHook\x12-.archon.api.orchestrator.v1.DeleteHookRequest\x1a..archon.api.orchestrator.v1.DeleteHookResponse\x12w\n\x0eListDeliveries\x12\x31.archon.api.orchestrator.v1.ListDeliveriesRequest\x1a\x32.archon.api.orchestrator.v1.ListDeliveriesResponse\x12q\n\x0cSignDelivery\x12/.archon.api.orchestrator.v1.SignDeliveryRequest\x1a\x30.archon.api.orchestrator.v1.SignDeliveryResponse\x12\x62\n\x07\x44\x65liver\x12*.archon.api.orchestrator.v1.DeliverRequest\x1a+.archon.api.orchestrator.v1.DeliverResponseBk\n\x1e\x64\x65v.archon.api.orchestrator.v1P\x01ZGgithub.com/archon-mesh/archon/sdk/go/api/orchestrator/v1;orchestratorv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-archon/api/orchestrator/v1/hook_service.proto\x12\x1a\x61rchon.api.orchestrator.v1\x1a\"archon/api/common/v1/failure.proto\x1a\x35\x61rchon/api/orchestrator/v1/orchestrator_service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa4\x05\n\x04Hook\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x36\n\x06scheme\x18\x02 \x01(\x0e\x32&.archon.api.orchestrator.v1.HookScheme\x12\x39\n\x03run\x18\x03 \x01(\x0b\x32,.archon.api.orchestrator.v1.SubmitRunRequest\x12\x13\n\x0b\x61ttach_body\x18\x04 \x01(\x08\x12\x0e\n\x06\x65vents\x18\x05 \x03(\t\x12\x16\n\x0emax_per_minute\x18\x06 \x01(\x05\x12\x30\n\rreplay_window\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0c\n\x04note\x18\x08 \x01(\t\x12\x0e\n\x06paused\x18\t \x01(\x08\x12\x14\n\x0cpause_reason\x18\n \x01(\t\x12\x10\n\x08identity\x18\x0b \x01(\t\x12/\n\x0b\x63reate_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bsecret_time\x18\x0e \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x39\n\x15previous_secret_until\x18\x0f \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04path\x18\x10 \x01(\t\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x11 \x01(\x03\x12\x10\n\x08repeated\x18\x12 \x01(\x03\x12\x0f\n\x07ignored\x18\x13 \x01(\x03\x12\x0f\n\x07refused\x18\x14 \x01(\x03\x12\x36\n\x12last_delivery_time\x18\x15 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04\x65tag\x18\x16 \x01(\t\"\xde\x01\n\x0cHookDelivery\x12\x13\n\x0b\x64\x65livery_id\x18\x01 \x01(\t\x12\x38\n\x05state\x18\x02 \x01(\x0e\x32).archon.api.orchestrator.v1.DeliveryState\x12\r\n\x05\x65vent\x18\x03 \x01(\t\x12\x0e\n\x06run_id\x18\x04 \x01(\t\x12\x30\n\x0creceive_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\x07\x66\x61ilure\x18\x06 \x01(\x0b\x32\x1d.archon.api.common.v1.Failure\"-\n\x0e\x44\x65liveryHeader\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"g\n\x11\x43reateHookRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12.\n\x04hook\x18\x02 \x01(\x0b\x32 .archon.api.orchestrator.v1.Hook\x12\x0e\n\x06secret\x18\x03 \x01(\t\"T\n\x12\x43reateHookResponse\x12.\n\x04hook\x18\x01 \x01(\x0b\x32 .archon.api.orchestrator.v1.Hook\x12\x0e\n\x06secret\x18\x02 \x01(\t\"\x1e\n\x0eGetHookRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"A\n\x0fGetHookResponse\x12.\n\x04hook\x18\x01 \x01(\x0b\x32 .archon.api.orchestrator.v1.Hook\"9\n\x10ListHooksRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"]\n\x11ListHooksResponse\x12/\n\x05hooks\x18\x01 \x03(\x0b\x32 .archon.api.orchestrator.v1.Hook\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x92\x01\n\x11UpdateHookRequest\x12.\n\x04hook\x18\x01 \x01(\x0b\x32 .archon.api.orchestrator.v1.Hook\x12/\n\x0bupdate_mask\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x0c\n\x04\x65tag\x18\x03 \x01(\t\x12\x0e\n\x06reseal\x18\x04 \x01(\x08\"D\n\x12UpdateHookResponse\x12.\n\x04hook\x18\x01 \x01(\x0b\x32 .archon.api.orchestrator.v1.Hook\"c\n\x17RotateHookSecretRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06secret\x18\x02 \x01(\t\x12*\n\x07overlap\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"Z\n\x18RotateHookSecretResponse\x12.\n\x04hook\x18\x01 \x01(\x0b\x32 .archon.api.orchestrator.v1.Hook\x12\x0e\n\x06secret\x18\x02 \x01(\t\"0\n\x10PauseHookRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"C\n\x11PauseHookResponse\x12.\n\x04hook\x18\x01 \x01(\x0b\x32 .archon.api.orchestrator.v1.Hook\"!\n\x11ResumeHookRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"D\n\x12ResumeHookResponse\x12.\n\x04hook\x18\x01 \x01(\x0b\x32 .archon.api.orchestrator.v1.Hook\"!\n\x11\x44\x65leteHookRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"\x14\n\x12\x44\x65leteHookResponse\"L\n\x15ListDeliveriesRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"o\n\x16ListDeliveriesResponse\x12<\n\ndeliveries\x18\x01 \x03(\x0b\x32(.archon.api.orchestrator.v1.HookDelivery\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"@\n\x13SignDeliveryRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x62ody\x18\x02 \x01(\x0c\x12\r\n\x05\x65vent\x18\x03 \x01(\t\"a\n\x14SignDeliveryResponse\x12;\n\x07headers\x18\x01 \x03(\x0b\x32*.archon.api.orchestrator.v1.DeliveryHeader\x12\x0c\n\x04path\x18\x02 \x01(\t\"i\n\x0e\x44\x65liverRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x62ody\x18\x02 \x01(\x0c\x12;\n\x07headers\x18\x03 \x03(\x0b\x32*.archon.api.orchestrator.v1.DeliveryHeader\"\x83\x01\n\x0f\x44\x65liverResponse\x12\x38\n\x05state\x18\x01 \x01(\x0e\x32).archon.api.orchestrator.v1.DeliveryState\x12\x0e\n\x06run_id\x18\x02 \x01(\t\x12\x11\n\tchallenge\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x65livery_id\x18\x04 \x01(\t*\x8a\x01\n\nHookScheme\x12\x1b\n\x17HOOK_SCHEME_UNSPECIFIED\x10\x00\x12\x18\n\x14HOOK_SCHEME_STANDARD\x10\x01\x12\x16\n\x12HOOK_SCHEME_GITHUB\x10\x02\x12\x16\n\x12HOOK_SCHEME_STRIPE\x10\x03\x12\x15\n\x11HOOK_SCHEME_SLACK\x10\x04*\xc0\x01\n\rDeliveryState\x12\x1e\n\x1a\x44\x45LIVERY_STATE_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x44\x45LIVERY_STATE_ACCEPTED\x10\x01\x12\x1b\n\x17\x44\x45LIVERY_STATE_REPEATED\x10\x02\x12\x1a\n\x16\x44\x45LIVERY_STATE_IGNORED\x10\x03\x12\x1a\n\x16\x44\x45LIVERY_STATE_REFUSED\x10\x04\x12\x1d\n\x19\x44\x45LIVERY_STATE_CHALLENGED\x10\x05\x32\xc8\t\n\x0bHookService\x12k\n\nCreateHook\x12-.archon.api.orchestrator.v1.CreateHookRequest\x1a..archon.api.orchestrator.v1.CreateHookResponse\x12\x62\n\x07GetHook\x12*.archon.api.orchestrator.v1.GetHookRequest\x1a+.archon.api.orchestrator.v1.GetHookResponse\x12h\n\tListHooks\x12,.archon.api.orchestrator.v1.ListHooksRequest\x1a-.archon.api.orchestrator.v1.ListHooksResponse\x12k\n\nUpdateHook\x12-.archon.api.orchestrator.v1.UpdateHookRequest\x1a..archon.api.orchestrator.v1.UpdateHookResponse\x12}\n\x10RotateHookSecret\x12\x33.archon.api.orchestrator.v1.RotateHookSecretRequest\x1a\x34.archon.api.orchestrator.v1.RotateHookSecretResponse\x12h\n\tPauseHook\x12,.archon.api.orchestrator.v1.PauseHookRequest\x1a-.archon.api.orchestrator.v1.PauseHookResponse\x12k\n\nResumeHook\x12-.archon.api.orchestrator.v1.ResumeHookRequest\x1a..archon.api.orchestrator.v1.ResumeHookResponse\x12k\n\nDeleteHook\x12-.archon.api.orchestrator.v1.DeleteHookRequest\x1a..archon.api.orchestrator.v1.DeleteHookResponse\x12w\n\x0eListDeliveries\x12\x31.archon.api.orchestrator.v1.ListDeliveriesRequest\x1a\x32.archon.api.orchestrator.v1.ListDeliveriesResponse\x12q\n\x0cSignDelivery\x12/.archon.api.orchestrator.v1.SignDeliveryRequest\x1a\x30.archon.api.orchestrator.v1.SignDeliveryResponse\x12\x62\n\x07\x44\x65liver\x12*.archon.api.orchestrator.v1.DeliverRequest\x1a+.archon.api.orchestrator.v1.DeliverResponseBk\n\x1e\x64\x65v.archon.api.orchestrator.v1P\x01ZGgithub.com/archon-mesh/archon/sdk/go/api/orchestrator/v1;orchestratorv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,56 +37,60 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'archon.api.orchestrator.v1.
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\036dev.archon.api.orchestrator.v1P\001ZGgithub.com/archon-mesh/archon/sdk/go/api/orchestrator/v1;orchestratorv1'
-  _globals['_HOOKSCHEME']._serialized_start=2686
-  _globals['_HOOKSCHEME']._serialized_end=2824
-  _globals['_DELIVERYSTATE']._serialized_start=2827
-  _globals['_DELIVERYSTATE']._serialized_end=3019
-  _globals['_HOOK']._serialized_start=234
-  _globals['_HOOK']._serialized_end=896
-  _globals['_HOOKDELIVERY']._serialized_start=899
-  _globals['_HOOKDELIVERY']._serialized_end=1121
-  _globals['_DELIVERYHEADER']._serialized_start=1123
-  _globals['_DELIVERYHEADER']._serialized_end=1168
-  _globals['_CREATEHOOKREQUEST']._serialized_start=1170
-  _globals['_CREATEHOOKREQUEST']._serialized_end=1273
-  _globals['_CREATEHOOKRESPONSE']._serialized_start=1275
-  _globals['_CREATEHOOKRESPONSE']._serialized_end=1359
-  _globals['_GETHOOKREQUEST']._serialized_start=1361
-  _globals['_GETHOOKREQUEST']._serialized_end=1391
-  _globals['_GETHOOKRESPONSE']._serialized_start=1393
-  _globals['_GETHOOKRESPONSE']._serialized_end=1458
-  _globals['_LISTHOOKSREQUEST']._serialized_start=1460
-  _globals['_LISTHOOKSREQUEST']._serialized_end=1517
-  _globals['_LISTHOOKSRESPONSE']._serialized_start=1519
-  _globals['_LISTHOOKSRESPONSE']._serialized_end=1612
-  _globals['_ROTATEHOOKSECRETREQUEST']._serialized_start=1614
-  _globals['_ROTATEHOOKSECRETREQUEST']._serialized_end=1713
-  _globals['_ROTATEHOOKSECRETRESPONSE']._serialized_start=1715
-  _globals['_ROTATEHOOKSECRETRESPONSE']._serialized_end=1805
-  _globals['_PAUSEHOOKREQUEST']._serialized_start=1807
-  _globals['_PAUSEHOOKREQUEST']._serialized_end=1855
-  _globals['_PAUSEHOOKRESPONSE']._serialized_start=1857
-  _globals['_PAUSEHOOKRESPONSE']._serialized_end=1924
-  _globals['_RESUMEHOOKREQUEST']._serialized_start=1926
-  _globals['_RESUMEHOOKREQUEST']._serialized_end=1959
-  _globals['_RESUMEHOOKRESPONSE']._serialized_start=1961
-  _globals['_RESUMEHOOKRESPONSE']._serialized_end=2029
-  _globals['_DELETEHOOKREQUEST']._serialized_start=2031
-  _globals['_DELETEHOOKREQUEST']._serialized_end=2064
-  _globals['_DELETEHOOKRESPONSE']._serialized_start=2066
-  _globals['_DELETEHOOKRESPONSE']._serialized_end=2086
-  _globals['_LISTDELIVERIESREQUEST']._serialized_start=2088
-  _globals['_LISTDELIVERIESREQUEST']._serialized_end=2164
-  _globals['_LISTDELIVERIESRESPONSE']._serialized_start=2166
-  _globals['_LISTDELIVERIESRESPONSE']._serialized_end=2277
-  _globals['_SIGNDELIVERYREQUEST']._serialized_start=2279
-  _globals['_SIGNDELIVERYREQUEST']._serialized_end=2343
-  _globals['_SIGNDELIVERYRESPONSE']._serialized_start=2345
-  _globals['_SIGNDELIVERYRESPONSE']._serialized_end=2442
-  _globals['_DELIVERREQUEST']._serialized_start=2444
-  _globals['_DELIVERREQUEST']._serialized_end=2549
-  _globals['_DELIVERRESPONSE']._serialized_start=2552
-  _globals['_DELIVERRESPONSE']._serialized_end=2683
-  _globals['_HOOKSERVICE']._serialized_start=3022
-  _globals['_HOOKSERVICE']._serialized_end=4137
+  _globals['_HOOKSCHEME']._serialized_start=2953
+  _globals['_HOOKSCHEME']._serialized_end=3091
+  _globals['_DELIVERYSTATE']._serialized_start=3094
+  _globals['_DELIVERYSTATE']._serialized_end=3286
+  _globals['_HOOK']._serialized_start=268
+  _globals['_HOOK']._serialized_end=944
+  _globals['_HOOKDELIVERY']._serialized_start=947
+  _globals['_HOOKDELIVERY']._serialized_end=1169
+  _globals['_DELIVERYHEADER']._serialized_start=1171
+  _globals['_DELIVERYHEADER']._serialized_end=1216
+  _globals['_CREATEHOOKREQUEST']._serialized_start=1218
+  _globals['_CREATEHOOKREQUEST']._serialized_end=1321
+  _globals['_CREATEHOOKRESPONSE']._serialized_start=1323
+  _globals['_CREATEHOOKRESPONSE']._serialized_end=1407
+  _globals['_GETHOOKREQUEST']._serialized_start=1409
+  _globals['_GETHOOKREQUEST']._serialized_end=1439
+  _globals['_GETHOOKRESPONSE']._serialized_start=1441
+  _globals['_GETHOOKRESPONSE']._serialized_end=1506
+  _globals['_LISTHOOKSREQUEST']._serialized_start=1508
+  _globals['_LISTHOOKSREQUEST']._serialized_end=1565
+  _globals['_LISTHOOKSRESPONSE']._serialized_start=1567
+  _globals['_LISTHOOKSRESPONSE']._serialized_end=1660
+  _globals['_UPDATEHOOKREQUEST']._serialized_start=1663
+  _globals['_UPDATEHOOKREQUEST']._serialized_end=1809
+  _globals['_UPDATEHOOKRESPONSE']._serialized_start=1811
+  _globals['_UPDATEHOOKRESPONSE']._serialized_end=1879
+  _globals['_ROTATEHOOKSECRETREQUEST']._serialized_start=1881
+  _globals['_ROTATEHOOKSECRETREQUEST']._serialized_end=1980
+  _globals['_ROTATEHOOKSECRETRESPONSE']._serialized_start=1982
+  _globals['_ROTATEHOOKSECRETRESPONSE']._serialized_end=2072
+  _globals['_PAUSEHOOKREQUEST']._serialized_start=2074
+  _globals['_PAUSEHOOKREQUEST']._serialized_end=2122
+  _globals['_PAUSEHOOKRESPONSE']._serialized_start=2124
+  _globals['_PAUSEHOOKRESPONSE']._serialized_end=2191
+  _globals['_RESUMEHOOKREQUEST']._serialized_start=2193
+  _globals['_RESUMEHOOKREQUEST']._serialized_end=2226
+  _globals['_RESUMEHOOKRESPONSE']._serialized_start=2228
+  _globals['_RESUMEHOOKRESPONSE']._serialized_end=2296
+  _globals['_DELETEHOOKREQUEST']._serialized_start=2298
+  _globals['_DELETEHOOKREQUEST']._serialized_end=2331
+  _globals['_DELETEHOOKRESPONSE']._serialized_start=2333
+  _globals['_DELETEHOOKRESPONSE']._serialized_end=2353
+  _globals['_LISTDELIVERIESREQUEST']._serialized_start=2355
+  _globals['_LISTDELIVERIESREQUEST']._serialized_end=2431
+  _globals['_LISTDELIVERIESRESPONSE']._serialized_start=2433
+  _globals['_LISTDELIVERIESRESPONSE']._serialized_end=2544
+  _globals['_SIGNDELIVERYREQUEST']._serialized_start=2546
+  _globals['_SIGNDELIVERYREQUEST']._serialized_end=2610
+  _globals['_SIGNDELIVERYRESPONSE']._serialized_start=2612
+  _globals['_SIGNDELIVERYRESPONSE']._serialized_end=2709
+  _globals['_DELIVERREQUEST']._serialized_start=2711
+  _globals['_DELIVERREQUEST']._serialized_end=2816
+  _globals['_DELIVERRESPONSE']._serialized_start=2819
+  _globals['_DELIVERRESPONSE']._serialized_end=2950
+  _globals['_HOOKSERVICE']._serialized_start=3289
+  _globals['_HOOKSERVICE']._serialized_end=4513
 # @@protoc_insertion_point(module_scope)

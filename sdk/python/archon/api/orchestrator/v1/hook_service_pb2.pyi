@@ -8,6 +8,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as _orchestrator
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -118,6 +119,7 @@ class Hook(_message.Message):
     IGNORED_FIELD_NUMBER: _builtins.int
     REFUSED_FIELD_NUMBER: _builtins.int
     LAST_DELIVERY_TIME_FIELD_NUMBER: _builtins.int
+    ETAG_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name of the hook, unique per tenant: at most 100 letters, digits, `.`, `-` and `_`."""
     scheme: Global___HookScheme.ValueType
@@ -144,6 +146,8 @@ class Hook(_message.Message):
     """Output only: the number of deliveries of other events."""
     refused: _builtins.int
     """Output only: the number of verified deliveries that were refused."""
+    etag: _builtins.str
+    """Output only: identifies this state of what callers change: the fields of an update, the secrets and the pause."""
     @_builtins.property
     def run(self) -> _orchestrator_service_pb2.SubmitRunRequest:
         """The run that a delivery submits, at most 256 KiB; without request_id, wait, trace and breakpoints. Texts of its goal,
@@ -204,10 +208,11 @@ class Hook(_message.Message):
         ignored: _builtins.int = ...,
         refused: _builtins.int = ...,
         last_delivery_time: _timestamp_pb2.Timestamp | None = ...,
+        etag: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "last_delivery_time", b"last_delivery_time", "previous_secret_until", b"previous_secret_until", "replay_window", b"replay_window", "run", b"run", "secret_time", b"secret_time", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "attach_body", b"attach_body", "create_time", b"create_time", "events", b"events", "identity", b"identity", "ignored", b"ignored", "last_delivery_time", b"last_delivery_time", "max_per_minute", b"max_per_minute", "name", b"name", "note", b"note", "path", b"path", "pause_reason", b"pause_reason", "paused", b"paused", "previous_secret_until", b"previous_secret_until", "refused", b"refused", "repeated", b"repeated", "replay_window", b"replay_window", "run", b"run", "scheme", b"scheme", "secret_time", b"secret_time", "update_time", b"update_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "attach_body", b"attach_body", "create_time", b"create_time", "etag", b"etag", "events", b"events", "identity", b"identity", "ignored", b"ignored", "last_delivery_time", b"last_delivery_time", "max_per_minute", b"max_per_minute", "name", b"name", "note", b"note", "path", b"path", "pause_reason", b"pause_reason", "paused", b"paused", "previous_secret_until", b"previous_secret_until", "refused", b"refused", "repeated", b"repeated", "replay_window", b"replay_window", "run", b"run", "scheme", b"scheme", "secret_time", b"secret_time", "update_time", b"update_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -444,6 +449,71 @@ class ListHooksResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListHooksResponse: _TypeAlias = ListHooksResponse  # noqa: Y015
+
+@_typing.final
+class UpdateHookRequest(_message.Message):
+    """Request message for UpdateHook."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOOK_FIELD_NUMBER: _builtins.int
+    UPDATE_MASK_FIELD_NUMBER: _builtins.int
+    ETAG_FIELD_NUMBER: _builtins.int
+    RESEAL_FIELD_NUMBER: _builtins.int
+    etag: _builtins.str
+    """The etag that the hook must have; empty: any."""
+    reseal: _builtins.bool
+    """Whether the secrets are sealed anew with the first key of the orchestrator: no secret changes."""
+    @_builtins.property
+    def hook(self) -> Global___Hook:
+        """The hook: its name, and the new values."""
+
+    @_builtins.property
+    def update_mask(self) -> _field_mask_pb2.FieldMask:
+        """The fields to change: run, attach_body, events, max_per_minute, replay_window and note, or fields of run such as
+        run.goal; `*` names all of them. A field that is named and not set in hook has its default then. Absent: the fields
+        that are set in hook.
+        """
+
+    def __init__(
+        self,
+        *,
+        hook: Global___Hook | None = ...,
+        update_mask: _field_mask_pb2.FieldMask | None = ...,
+        etag: _builtins.str = ...,
+        reseal: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hook", b"hook", "update_mask", b"update_mask"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["etag", b"etag", "hook", b"hook", "reseal", b"reseal", "update_mask", b"update_mask"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateHookRequest: _TypeAlias = UpdateHookRequest  # noqa: Y015
+
+@_typing.final
+class UpdateHookResponse(_message.Message):
+    """Response message for UpdateHook."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOOK_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def hook(self) -> Global___Hook:
+        """The hook."""
+
+    def __init__(
+        self,
+        *,
+        hook: Global___Hook | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hook", b"hook"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hook", b"hook"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateHookResponse: _TypeAlias = UpdateHookResponse  # noqa: Y015
 
 @_typing.final
 class RotateHookSecretRequest(_message.Message):

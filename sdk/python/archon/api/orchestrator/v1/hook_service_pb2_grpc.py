@@ -51,6 +51,11 @@ class HookServiceStub(object):
                 request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_hook__service__pb2.ListHooksRequest.SerializeToString,
                 response_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_hook__service__pb2.ListHooksResponse.FromString,
                 _registered_method=True)
+        self.UpdateHook = channel.unary_unary(
+                '/archon.api.orchestrator.v1.HookService/UpdateHook',
+                request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_hook__service__pb2.UpdateHookRequest.SerializeToString,
+                response_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_hook__service__pb2.UpdateHookResponse.FromString,
+                _registered_method=True)
         self.RotateHookSecret = channel.unary_unary(
                 '/archon.api.orchestrator.v1.HookService/RotateHookSecret',
                 request_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_hook__service__pb2.RotateHookSecretRequest.SerializeToString,
@@ -114,6 +119,17 @@ class HookServiceServicer(object):
     def ListHooks(self, request, context):
         """Lists the hooks of the tenant by name. Called by readers.
         Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateHook(self, request, context):
+        """Changes the fields of a hook that update_mask names. Deliveries that are taken after the response have the change; runs
+        that were submitted, and their deliveries if they come again, are left unchanged. The runs of the hook are submitted
+        with the rights of the caller from then on, unless only its note and its limits change. Called by operators.
+        Fails with NOT_FOUND / UNKNOWN_HOOK, INVALID_ARGUMENT (a field is invalid, or update_mask names another field), ABORTED /
+        HOOK_CHANGED (etag is of an earlier state), FAILED_PRECONDITION (the key of the secrets cannot be used), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -201,6 +217,11 @@ def add_HookServiceServicer_to_server(servicer, server):
                     servicer.ListHooks,
                     request_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_hook__service__pb2.ListHooksRequest.FromString,
                     response_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_hook__service__pb2.ListHooksResponse.SerializeToString,
+            ),
+            'UpdateHook': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateHook,
+                    request_deserializer=archon_dot_api_dot_orchestrator_dot_v1_dot_hook__service__pb2.UpdateHookRequest.FromString,
+                    response_serializer=archon_dot_api_dot_orchestrator_dot_v1_dot_hook__service__pb2.UpdateHookResponse.SerializeToString,
             ),
             'RotateHookSecret': grpc.unary_unary_rpc_method_handler(
                     servicer.RotateHookSecret,
@@ -321,6 +342,33 @@ class HookService(object):
             '/archon.api.orchestrator.v1.HookService/ListHooks',
             archon_dot_api_dot_orchestrator_dot_v1_dot_hook__service__pb2.ListHooksRequest.SerializeToString,
             archon_dot_api_dot_orchestrator_dot_v1_dot_hook__service__pb2.ListHooksResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateHook(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/archon.api.orchestrator.v1.HookService/UpdateHook',
+            archon_dot_api_dot_orchestrator_dot_v1_dot_hook__service__pb2.UpdateHookRequest.SerializeToString,
+            archon_dot_api_dot_orchestrator_dot_v1_dot_hook__service__pb2.UpdateHookResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -49,6 +49,13 @@ class HookServiceStub:
     """Lists the hooks of the tenant by name. Called by readers.
     Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
+    UpdateHook: _grpc.UnaryUnaryMultiCallable[_hook_service_pb2.UpdateHookRequest, _hook_service_pb2.UpdateHookResponse]
+    """Changes the fields of a hook that update_mask names. Deliveries that are taken after the response have the change; runs
+    that were submitted, and their deliveries if they come again, are left unchanged. The runs of the hook are submitted
+    with the rights of the caller from then on, unless only its note and its limits change. Called by operators.
+    Fails with NOT_FOUND / UNKNOWN_HOOK, INVALID_ARGUMENT (a field is invalid, or update_mask names another field), ABORTED /
+    HOOK_CHANGED (etag is of an earlier state), FAILED_PRECONDITION (the key of the secrets cannot be used), UNAVAILABLE.
+    """
     RotateHookSecret: _grpc.UnaryUnaryMultiCallable[_hook_service_pb2.RotateHookSecretRequest, _hook_service_pb2.RotateHookSecretResponse]
     """Gives a hook another secret; the one before is valid for a time. The response alone has the new secret. Called by
     operators.
@@ -107,6 +114,13 @@ class HookServiceAsyncStub(HookServiceStub):
     ListHooks: _aio.UnaryUnaryMultiCallable[_hook_service_pb2.ListHooksRequest, _hook_service_pb2.ListHooksResponse]  # type: ignore[assignment]
     """Lists the hooks of the tenant by name. Called by readers.
     Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+    """
+    UpdateHook: _aio.UnaryUnaryMultiCallable[_hook_service_pb2.UpdateHookRequest, _hook_service_pb2.UpdateHookResponse]  # type: ignore[assignment]
+    """Changes the fields of a hook that update_mask names. Deliveries that are taken after the response have the change; runs
+    that were submitted, and their deliveries if they come again, are left unchanged. The runs of the hook are submitted
+    with the rights of the caller from then on, unless only its note and its limits change. Called by operators.
+    Fails with NOT_FOUND / UNKNOWN_HOOK, INVALID_ARGUMENT (a field is invalid, or update_mask names another field), ABORTED /
+    HOOK_CHANGED (etag is of an earlier state), FAILED_PRECONDITION (the key of the secrets cannot be used), UNAVAILABLE.
     """
     RotateHookSecret: _aio.UnaryUnaryMultiCallable[_hook_service_pb2.RotateHookSecretRequest, _hook_service_pb2.RotateHookSecretResponse]  # type: ignore[assignment]
     """Gives a hook another secret; the one before is valid for a time. The response alone has the new secret. Called by
@@ -181,6 +195,19 @@ class HookServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_hook_service_pb2.ListHooksResponse, _abc.Awaitable[_hook_service_pb2.ListHooksResponse]]:
         """Lists the hooks of the tenant by name. Called by readers.
         Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateHook(
+        self,
+        request: _hook_service_pb2.UpdateHookRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_hook_service_pb2.UpdateHookResponse, _abc.Awaitable[_hook_service_pb2.UpdateHookResponse]]:
+        """Changes the fields of a hook that update_mask names. Deliveries that are taken after the response have the change; runs
+        that were submitted, and their deliveries if they come again, are left unchanged. The runs of the hook are submitted
+        with the rights of the caller from then on, unless only its note and its limits change. Called by operators.
+        Fails with NOT_FOUND / UNKNOWN_HOOK, INVALID_ARGUMENT (a field is invalid, or update_mask names another field), ABORTED /
+        HOOK_CHANGED (etag is of an earlier state), FAILED_PRECONDITION (the key of the secrets cannot be used), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod

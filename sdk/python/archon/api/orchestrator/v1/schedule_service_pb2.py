@@ -25,10 +25,11 @@ _sym_db = _symbol_database.Default()
 from archon.api.common.v1 import failure_pb2 as archon_dot_api_dot_common_dot_v1_dot_failure__pb2
 from archon.api.orchestrator.v1 import orchestrator_service_pb2 as archon_dot_api_dot_orchestrator_dot_v1_dot_orchestrator__service__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mask__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n1archon/api/orchestrator/v1/schedule_service.proto\x12\x1a\x61rchon.api.orchestrator.v1\x1a\"archon/api/common/v1/failure.proto\x1a\x35\x61rchon/api/orchestrator/v1/orchestrator_service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbe\x02\n\rScheduleTimes\x12\x0c\n\x04\x63ron\x18\x01 \x01(\t\x12\x11\n\ttime_zone\x18\x02 \x01(\t\x12(\n\x05\x65very\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12)\n\x06offset\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x02\x61t\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05start\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x03\x65nd\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x06jitter\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08max_runs\x18\t \x01(\x03\"\xd9\x01\n\x10SchedulePolicies\x12:\n\x07overlap\x18\x01 \x01(\x0e\x32).archon.api.orchestrator.v1.OverlapPolicy\x12;\n\x08\x63\x61tch_up\x18\x02 \x01(\x0e\x32).archon.api.orchestrator.v1.CatchUpPolicy\x12\x32\n\x0f\x63\x61tch_up_window\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x10pause_on_failure\x18\x04 \x01(\x08\"\xc0\x02\n\x0cScheduleFire\x12\x0f\n\x07\x66ire_id\x18\x01 \x01(\t\x12\x30\n\x0cplanned_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\x05state\x18\x03 \x01(\x0e\x32%.archon.api.orchestrator.v1.FireState\x12\x0e\n\x06run_id\x18\x04 \x01(\t\x12.\n\nstart_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12.\n\x07\x66\x61ilure\x18\x07 \x01(\x0b\x32\x1d.archon.api.common.v1.Failure\x12\r\n\x05times\x18\x08 \x01(\x03\x12\x12\n\ntimes_more\x18\t \x01(\x08\x12\x14\n\x0ctriggered_by\x18\n \x01(\t\"\xd0\x04\n\x08Schedule\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x38\n\x05times\x18\x02 \x01(\x0b\x32).archon.api.orchestrator.v1.ScheduleTimes\x12\x39\n\x03run\x18\x03 \x01(\x0b\x32,.archon.api.orchestrator.v1.SubmitRunRequest\x12>\n\x08policies\x18\x04 \x01(\x0b\x32,.archon.api.orchestrator.v1.SchedulePolicies\x12\x0c\n\x04note\x18\x05 \x01(\t\x12\x0e\n\x06paused\x18\x06 \x01(\x08\x12\x14\n\x0cpause_reason\x18\x07 \x01(\t\x12\r\n\x05\x65nded\x18\x08 \x01(\x08\x12\x0c\n\x04\x65tag\x18\t \x01(\t\x12\x10\n\x08identity\x18\n \x01(\t\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nnext_times\x18\r \x03(\x0b\x32\x1a.google.protobuf.Timestamp\x12<\n\nopen_fires\x18\x0e \x03(\x0b\x32(.archon.api.orchestrator.v1.ScheduleFire\x12\x0c\n\x04runs\x18\x0f \x01(\x03\x12\x0f\n\x07skipped\x18\x10 \x01(\x03\x12\x0e\n\x06missed\x18\x11 \x01(\x03\x12\x0f\n\x07refused\x18\x12 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x13 \x01(\x03\"c\n\x15\x43reateScheduleRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x36\n\x08schedule\x18\x02 \x01(\x0b\x32$.archon.api.orchestrator.v1.Schedule\"P\n\x16\x43reateScheduleResponse\x12\x36\n\x08schedule\x18\x01 \x01(\x0b\x32$.archon.api.orchestrator.v1.Schedule\"\"\n\x12GetScheduleRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"M\n\x13GetScheduleResponse\x12\x36\n\x08schedule\x18\x01 \x01(\x0b\x32$.archon.api.orchestrator.v1.Schedule\"=\n\x14ListSchedulesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"i\n\x15ListSchedulesResponse\x12\x37\n\tschedules\x18\x01 \x03(\x0b\x32$.archon.api.orchestrator.v1.Schedule\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"]\n\x15UpdateScheduleRequest\x12\x36\n\x08schedule\x18\x01 \x01(\x0b\x32$.archon.api.orchestrator.v1.Schedule\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"P\n\x16UpdateScheduleResponse\x12\x36\n\x08schedule\x18\x01 \x01(\x0b\x32$.archon.api.orchestrator.v1.Schedule\"4\n\x14PauseScheduleRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"O\n\x15PauseScheduleResponse\x12\x36\n\x08schedule\x18\x01 \x01(\x0b\x32$.archon.api.orchestrator.v1.Schedule\"%\n\x15ResumeScheduleRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"P\n\x16ResumeScheduleResponse\x12\x36\n\x08schedule\x18\x01 \x01(\x0b\x32$.archon.api.orchestrator.v1.Schedule\"\xca\x01\n\x16TriggerScheduleRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12)\n\x05start\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x03\x65nd\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12:\n\x07overlap\x18\x05 \x01(\x0e\x32).archon.api.orchestrator.v1.OverlapPolicy\"R\n\x17TriggerScheduleResponse\x12\x37\n\x05\x66ires\x18\x01 \x03(\x0b\x32(.archon.api.orchestrator.v1.ScheduleFire\"3\n\x15\x44\x65leteScheduleRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"\x18\n\x16\x44\x65leteScheduleResponse\"G\n\x10ListFiresRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"e\n\x11ListFiresResponse\x12\x37\n\x05\x66ires\x18\x01 \x03(\x0b\x32(.archon.api.orchestrator.v1.ScheduleFire\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\xc5\x01\n\rOverlapPolicy\x12\x1e\n\x1aOVERLAP_POLICY_UNSPECIFIED\x10\x00\x12\x17\n\x13OVERLAP_POLICY_SKIP\x10\x01\x12\x1d\n\x19OVERLAP_POLICY_BUFFER_ONE\x10\x02\x12\x1d\n\x19OVERLAP_POLICY_BUFFER_ALL\x10\x03\x12\x1f\n\x1bOVERLAP_POLICY_CANCEL_OTHER\x10\x04\x12\x1c\n\x18OVERLAP_POLICY_ALLOW_ALL\x10\x05*\x7f\n\rCatchUpPolicy\x12\x1f\n\x1b\x43\x41TCH_UP_POLICY_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x43\x41TCH_UP_POLICY_LATEST\x10\x01\x12\x17\n\x13\x43\x41TCH_UP_POLICY_ALL\x10\x02\x12\x18\n\x14\x43\x41TCH_UP_POLICY_SKIP\x10\x03*\x82\x02\n\tFireState\x12\x1a\n\x16\x46IRE_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x46IRE_STATE_STARTING\x10\x01\x12\x16\n\x12\x46IRE_STATE_WAITING\x10\x02\x12\x16\n\x12\x46IRE_STATE_RUNNING\x10\x03\x12\x18\n\x14\x46IRE_STATE_COMPLETED\x10\x04\x12\x15\n\x11\x46IRE_STATE_FAILED\x10\x05\x12\x18\n\x14\x46IRE_STATE_CANCELLED\x10\x06\x12\x16\n\x12\x46IRE_STATE_SKIPPED\x10\x07\x12\x15\n\x11\x46IRE_STATE_MISSED\x10\x08\x12\x16\n\x12\x46IRE_STATE_REFUSED\x10\t2\xb7\x08\n\x0fScheduleService\x12w\n\x0e\x43reateSchedule\x12\x31.archon.api.orchestrator.v1.CreateScheduleRequest\x1a\x32.archon.api.orchestrator.v1.CreateScheduleResponse\x12n\n\x0bGetSchedule\x12..archon.api.orchestrator.v1.GetScheduleRequest\x1a/.archon.api.orchestrator.v1.GetScheduleResponse\x12t\n\rListSchedules\x12\x30.archon.api.orchestrator.v1.ListSchedulesRequest\x1a\x31.archon.api.orchestrator.v1.ListSchedulesResponse\x12w\n\x0eUpdateSchedule\x12\x31.archon.api.orchestrator.v1.UpdateScheduleRequest\x1a\x32.archon.api.orchestrator.v1.UpdateScheduleResponse\x12t\n\rPauseSchedule\x12\x30.archon.api.orchestrator.v1.PauseScheduleRequest\x1a\x31.archon.api.orchestrator.v1.PauseScheduleResponse\x12w\n\x0eResumeSchedule\x12\x31.archon.api.orchestrator.v1.ResumeScheduleRequest\x1a\x32.archon.api.orchestrator.v1.ResumeScheduleResponse\x12z\n\x0fTriggerSchedule\x12\x32.archon.api.orchestrator.v1.TriggerScheduleRequest\x1a\x33.archon.api.orchestrator.v1.TriggerScheduleResponse\x12w\n\x0e\x44\x65leteSchedule\x12\x31.archon.api.orchestrator.v1.DeleteScheduleRequest\x1a\x32.archon.api.orchestrator.v1.DeleteScheduleResponse\x12h\n\tListFires\x12,.archon.api.orchestrator.v1.ListFiresRequest\x1a-.archon.api.orchestrator.v1.ListFiresResponseBk\n\x1e\x64\x65v.archon.api.orchestrator.v1P\x01ZGgithub.com/archon-mesh/archon/sdk/go/api/orchestrator/v1;orchestratorv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n1archon/api/orchestrator/v1/schedule_service.proto\x12\x1a\x61rchon.api.orchestrator.v1\x1a\"archon/api/common/v1/failure.proto\x1a\x35\x61rchon/api/orchestrator/v1/orchestrator_service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbe\x02\n\rScheduleTimes\x12\x0c\n\x04\x63ron\x18\x01 \x01(\t\x12\x11\n\ttime_zone\x18\x02 \x01(\t\x12(\n\x05\x65very\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12)\n\x06offset\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x02\x61t\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x05start\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x03\x65nd\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x06jitter\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08max_runs\x18\t \x01(\x03\"\xd9\x01\n\x10SchedulePolicies\x12:\n\x07overlap\x18\x01 \x01(\x0e\x32).archon.api.orchestrator.v1.OverlapPolicy\x12;\n\x08\x63\x61tch_up\x18\x02 \x01(\x0e\x32).archon.api.orchestrator.v1.CatchUpPolicy\x12\x32\n\x0f\x63\x61tch_up_window\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x10pause_on_failure\x18\x04 \x01(\x08\"\xc0\x02\n\x0cScheduleFire\x12\x0f\n\x07\x66ire_id\x18\x01 \x01(\t\x12\x30\n\x0cplanned_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\x05state\x18\x03 \x01(\x0e\x32%.archon.api.orchestrator.v1.FireState\x12\x0e\n\x06run_id\x18\x04 \x01(\t\x12.\n\nstart_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12.\n\x07\x66\x61ilure\x18\x07 \x01(\x0b\x32\x1d.archon.api.common.v1.Failure\x12\r\n\x05times\x18\x08 \x01(\x03\x12\x12\n\ntimes_more\x18\t \x01(\x08\x12\x14\n\x0ctriggered_by\x18\n \x01(\t\"\xd0\x04\n\x08Schedule\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x38\n\x05times\x18\x02 \x01(\x0b\x32).archon.api.orchestrator.v1.ScheduleTimes\x12\x39\n\x03run\x18\x03 \x01(\x0b\x32,.archon.api.orchestrator.v1.SubmitRunRequest\x12>\n\x08policies\x18\x04 \x01(\x0b\x32,.archon.api.orchestrator.v1.SchedulePolicies\x12\x0c\n\x04note\x18\x05 \x01(\t\x12\x0e\n\x06paused\x18\x06 \x01(\x08\x12\x14\n\x0cpause_reason\x18\x07 \x01(\t\x12\r\n\x05\x65nded\x18\x08 \x01(\x08\x12\x0c\n\x04\x65tag\x18\t \x01(\t\x12\x10\n\x08identity\x18\n \x01(\t\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nnext_times\x18\r \x03(\x0b\x32\x1a.google.protobuf.Timestamp\x12<\n\nopen_fires\x18\x0e \x03(\x0b\x32(.archon.api.orchestrator.v1.ScheduleFire\x12\x0c\n\x04runs\x18\x0f \x01(\x03\x12\x0f\n\x07skipped\x18\x10 \x01(\x03\x12\x0e\n\x06missed\x18\x11 \x01(\x03\x12\x0f\n\x07refused\x18\x12 \x01(\x03\x12\x0e\n\x06\x66\x61iled\x18\x13 \x01(\x03\"c\n\x15\x43reateScheduleRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x36\n\x08schedule\x18\x02 \x01(\x0b\x32$.archon.api.orchestrator.v1.Schedule\"P\n\x16\x43reateScheduleResponse\x12\x36\n\x08schedule\x18\x01 \x01(\x0b\x32$.archon.api.orchestrator.v1.Schedule\"\"\n\x12GetScheduleRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"M\n\x13GetScheduleResponse\x12\x36\n\x08schedule\x18\x01 \x01(\x0b\x32$.archon.api.orchestrator.v1.Schedule\"=\n\x14ListSchedulesRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"i\n\x15ListSchedulesResponse\x12\x37\n\tschedules\x18\x01 \x03(\x0b\x32$.archon.api.orchestrator.v1.Schedule\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x8e\x01\n\x15UpdateScheduleRequest\x12\x36\n\x08schedule\x18\x01 \x01(\x0b\x32$.archon.api.orchestrator.v1.Schedule\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\x12/\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"P\n\x16UpdateScheduleResponse\x12\x36\n\x08schedule\x18\x01 \x01(\x0b\x32$.archon.api.orchestrator.v1.Schedule\"4\n\x14PauseScheduleRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"O\n\x15PauseScheduleResponse\x12\x36\n\x08schedule\x18\x01 \x01(\x0b\x32$.archon.api.orchestrator.v1.Schedule\"%\n\x15ResumeScheduleRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"P\n\x16ResumeScheduleResponse\x12\x36\n\x08schedule\x18\x01 \x01(\x0b\x32$.archon.api.orchestrator.v1.Schedule\"\xca\x01\n\x16TriggerScheduleRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12)\n\x05start\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x03\x65nd\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12:\n\x07overlap\x18\x05 \x01(\x0e\x32).archon.api.orchestrator.v1.OverlapPolicy\"R\n\x17TriggerScheduleResponse\x12\x37\n\x05\x66ires\x18\x01 \x03(\x0b\x32(.archon.api.orchestrator.v1.ScheduleFire\"3\n\x15\x44\x65leteScheduleRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04\x65tag\x18\x02 \x01(\t\"\x18\n\x16\x44\x65leteScheduleResponse\"G\n\x10ListFiresRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"e\n\x11ListFiresResponse\x12\x37\n\x05\x66ires\x18\x01 \x03(\x0b\x32(.archon.api.orchestrator.v1.ScheduleFire\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t*\xc5\x01\n\rOverlapPolicy\x12\x1e\n\x1aOVERLAP_POLICY_UNSPECIFIED\x10\x00\x12\x17\n\x13OVERLAP_POLICY_SKIP\x10\x01\x12\x1d\n\x19OVERLAP_POLICY_BUFFER_ONE\x10\x02\x12\x1d\n\x19OVERLAP_POLICY_BUFFER_ALL\x10\x03\x12\x1f\n\x1bOVERLAP_POLICY_CANCEL_OTHER\x10\x04\x12\x1c\n\x18OVERLAP_POLICY_ALLOW_ALL\x10\x05*\x7f\n\rCatchUpPolicy\x12\x1f\n\x1b\x43\x41TCH_UP_POLICY_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x43\x41TCH_UP_POLICY_LATEST\x10\x01\x12\x17\n\x13\x43\x41TCH_UP_POLICY_ALL\x10\x02\x12\x18\n\x14\x43\x41TCH_UP_POLICY_SKIP\x10\x03*\x82\x02\n\tFireState\x12\x1a\n\x16\x46IRE_STATE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x46IRE_STATE_STARTING\x10\x01\x12\x16\n\x12\x46IRE_STATE_WAITING\x10\x02\x12\x16\n\x12\x46IRE_STATE_RUNNING\x10\x03\x12\x18\n\x14\x46IRE_STATE_COMPLETED\x10\x04\x12\x15\n\x11\x46IRE_STATE_FAILED\x10\x05\x12\x18\n\x14\x46IRE_STATE_CANCELLED\x10\x06\x12\x16\n\x12\x46IRE_STATE_SKIPPED\x10\x07\x12\x15\n\x11\x46IRE_STATE_MISSED\x10\x08\x12\x16\n\x12\x46IRE_STATE_REFUSED\x10\t2\xb7\x08\n\x0fScheduleService\x12w\n\x0e\x43reateSchedule\x12\x31.archon.api.orchestrator.v1.CreateScheduleRequest\x1a\x32.archon.api.orchestrator.v1.CreateScheduleResponse\x12n\n\x0bGetSchedule\x12..archon.api.orchestrator.v1.GetScheduleRequest\x1a/.archon.api.orchestrator.v1.GetScheduleResponse\x12t\n\rListSchedules\x12\x30.archon.api.orchestrator.v1.ListSchedulesRequest\x1a\x31.archon.api.orchestrator.v1.ListSchedulesResponse\x12w\n\x0eUpdateSchedule\x12\x31.archon.api.orchestrator.v1.UpdateScheduleRequest\x1a\x32.archon.api.orchestrator.v1.UpdateScheduleResponse\x12t\n\rPauseSchedule\x12\x30.archon.api.orchestrator.v1.PauseScheduleRequest\x1a\x31.archon.api.orchestrator.v1.PauseScheduleResponse\x12w\n\x0eResumeSchedule\x12\x31.archon.api.orchestrator.v1.ResumeScheduleRequest\x1a\x32.archon.api.orchestrator.v1.ResumeScheduleResponse\x12z\n\x0fTriggerSchedule\x12\x32.archon.api.orchestrator.v1.TriggerScheduleRequest\x1a\x33.archon.api.orchestrator.v1.TriggerScheduleResponse\x12w\n\x0e\x44\x65leteSchedule\x12\x31.archon.api.orchestrator.v1.DeleteScheduleRequest\x1a\x32.archon.api.orchestrator.v1.DeleteScheduleResponse\x12h\n\tListFires\x12,.archon.api.orchestrator.v1.ListFiresRequest\x1a-.archon.api.orchestrator.v1.ListFiresResponseBk\n\x1e\x64\x65v.archon.api.orchestrator.v1P\x01ZGgithub.com/archon-mesh/archon/sdk/go/api/orchestrator/v1;orchestratorv1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,56 +37,56 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'archon.api.orchestrator.v1.
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\036dev.archon.api.orchestrator.v1P\001ZGgithub.com/archon-mesh/archon/sdk/go/api/orchestrator/v1;orchestratorv1'
-  _globals['_OVERLAPPOLICY']._serialized_start=3142
-  _globals['_OVERLAPPOLICY']._serialized_end=3339
-  _globals['_CATCHUPPOLICY']._serialized_start=3341
-  _globals['_CATCHUPPOLICY']._serialized_end=3468
-  _globals['_FIRESTATE']._serialized_start=3471
-  _globals['_FIRESTATE']._serialized_end=3729
-  _globals['_SCHEDULETIMES']._serialized_start=238
-  _globals['_SCHEDULETIMES']._serialized_end=556
-  _globals['_SCHEDULEPOLICIES']._serialized_start=559
-  _globals['_SCHEDULEPOLICIES']._serialized_end=776
-  _globals['_SCHEDULEFIRE']._serialized_start=779
-  _globals['_SCHEDULEFIRE']._serialized_end=1099
-  _globals['_SCHEDULE']._serialized_start=1102
-  _globals['_SCHEDULE']._serialized_end=1694
-  _globals['_CREATESCHEDULEREQUEST']._serialized_start=1696
-  _globals['_CREATESCHEDULEREQUEST']._serialized_end=1795
-  _globals['_CREATESCHEDULERESPONSE']._serialized_start=1797
-  _globals['_CREATESCHEDULERESPONSE']._serialized_end=1877
-  _globals['_GETSCHEDULEREQUEST']._serialized_start=1879
-  _globals['_GETSCHEDULEREQUEST']._serialized_end=1913
-  _globals['_GETSCHEDULERESPONSE']._serialized_start=1915
-  _globals['_GETSCHEDULERESPONSE']._serialized_end=1992
-  _globals['_LISTSCHEDULESREQUEST']._serialized_start=1994
-  _globals['_LISTSCHEDULESREQUEST']._serialized_end=2055
-  _globals['_LISTSCHEDULESRESPONSE']._serialized_start=2057
-  _globals['_LISTSCHEDULESRESPONSE']._serialized_end=2162
-  _globals['_UPDATESCHEDULEREQUEST']._serialized_start=2164
-  _globals['_UPDATESCHEDULEREQUEST']._serialized_end=2257
-  _globals['_UPDATESCHEDULERESPONSE']._serialized_start=2259
-  _globals['_UPDATESCHEDULERESPONSE']._serialized_end=2339
-  _globals['_PAUSESCHEDULEREQUEST']._serialized_start=2341
-  _globals['_PAUSESCHEDULEREQUEST']._serialized_end=2393
-  _globals['_PAUSESCHEDULERESPONSE']._serialized_start=2395
-  _globals['_PAUSESCHEDULERESPONSE']._serialized_end=2474
-  _globals['_RESUMESCHEDULEREQUEST']._serialized_start=2476
-  _globals['_RESUMESCHEDULEREQUEST']._serialized_end=2513
-  _globals['_RESUMESCHEDULERESPONSE']._serialized_start=2515
-  _globals['_RESUMESCHEDULERESPONSE']._serialized_end=2595
-  _globals['_TRIGGERSCHEDULEREQUEST']._serialized_start=2598
-  _globals['_TRIGGERSCHEDULEREQUEST']._serialized_end=2800
-  _globals['_TRIGGERSCHEDULERESPONSE']._serialized_start=2802
-  _globals['_TRIGGERSCHEDULERESPONSE']._serialized_end=2884
-  _globals['_DELETESCHEDULEREQUEST']._serialized_start=2886
-  _globals['_DELETESCHEDULEREQUEST']._serialized_end=2937
-  _globals['_DELETESCHEDULERESPONSE']._serialized_start=2939
-  _globals['_DELETESCHEDULERESPONSE']._serialized_end=2963
-  _globals['_LISTFIRESREQUEST']._serialized_start=2965
-  _globals['_LISTFIRESREQUEST']._serialized_end=3036
-  _globals['_LISTFIRESRESPONSE']._serialized_start=3038
-  _globals['_LISTFIRESRESPONSE']._serialized_end=3139
-  _globals['_SCHEDULESERVICE']._serialized_start=3732
-  _globals['_SCHEDULESERVICE']._serialized_end=4811
+  _globals['_OVERLAPPOLICY']._serialized_start=3226
+  _globals['_OVERLAPPOLICY']._serialized_end=3423
+  _globals['_CATCHUPPOLICY']._serialized_start=3425
+  _globals['_CATCHUPPOLICY']._serialized_end=3552
+  _globals['_FIRESTATE']._serialized_start=3555
+  _globals['_FIRESTATE']._serialized_end=3813
+  _globals['_SCHEDULETIMES']._serialized_start=272
+  _globals['_SCHEDULETIMES']._serialized_end=590
+  _globals['_SCHEDULEPOLICIES']._serialized_start=593
+  _globals['_SCHEDULEPOLICIES']._serialized_end=810
+  _globals['_SCHEDULEFIRE']._serialized_start=813
+  _globals['_SCHEDULEFIRE']._serialized_end=1133
+  _globals['_SCHEDULE']._serialized_start=1136
+  _globals['_SCHEDULE']._serialized_end=1728
+  _globals['_CREATESCHEDULEREQUEST']._serialized_start=1730
+  _globals['_CREATESCHEDULEREQUEST']._serialized_end=1829
+  _globals['_CREATESCHEDULERESPONSE']._serialized_start=1831
+  _globals['_CREATESCHEDULERESPONSE']._serialized_end=1911
+  _globals['_GETSCHEDULEREQUEST']._serialized_start=1913
+  _globals['_GETSCHEDULEREQUEST']._serialized_end=1947
+  _globals['_GETSCHEDULERESPONSE']._serialized_start=1949
+  _globals['_GETSCHEDULERESPONSE']._serialized_end=2026
+  _globals['_LISTSCHEDULESREQUEST']._serialized_start=2028
+  _globals['_LISTSCHEDULESREQUEST']._serialized_end=2089
+  _globals['_LISTSCHEDULESRESPONSE']._serialized_start=2091
+  _globals['_LISTSCHEDULESRESPONSE']._serialized_end=2196
+  _globals['_UPDATESCHEDULEREQUEST']._serialized_start=2199
+  _globals['_UPDATESCHEDULEREQUEST']._serialized_end=2341
+  _globals['_UPDATESCHEDULERESPONSE']._serialized_start=2343
+  _globals['_UPDATESCHEDULERESPONSE']._serialized_end=2423
+  _globals['_PAUSESCHEDULEREQUEST']._serialized_start=2425
+  _globals['_PAUSESCHEDULEREQUEST']._serialized_end=2477
+  _globals['_PAUSESCHEDULERESPONSE']._serialized_start=2479
+  _globals['_PAUSESCHEDULERESPONSE']._serialized_end=2558
+  _globals['_RESUMESCHEDULEREQUEST']._serialized_start=2560
+  _globals['_RESUMESCHEDULEREQUEST']._serialized_end=2597
+  _globals['_RESUMESCHEDULERESPONSE']._serialized_start=2599
+  _globals['_RESUMESCHEDULERESPONSE']._serialized_end=2679
+  _globals['_TRIGGERSCHEDULEREQUEST']._serialized_start=2682
+  _globals['_TRIGGERSCHEDULEREQUEST']._serialized_end=2884
+  _globals['_TRIGGERSCHEDULERESPONSE']._serialized_start=2886
+  _globals['_TRIGGERSCHEDULERESPONSE']._serialized_end=2968
+  _globals['_DELETESCHEDULEREQUEST']._serialized_start=2970
+  _globals['_DELETESCHEDULEREQUEST']._serialized_end=3021
+  _globals['_DELETESCHEDULERESPONSE']._serialized_start=3023
+  _globals['_DELETESCHEDULERESPONSE']._serialized_end=3047
+  _globals['_LISTFIRESREQUEST']._serialized_start=3049
+  _globals['_LISTFIRESREQUEST']._serialized_end=3120
+  _globals['_LISTFIRESRESPONSE']._serialized_start=3122
+  _globals['_LISTFIRESRESPONSE']._serialized_end=3223
+  _globals['_SCHEDULESERVICE']._serialized_start=3816
+  _globals['_SCHEDULESERVICE']._serialized_end=4895
 # @@protoc_insertion_point(module_scope)

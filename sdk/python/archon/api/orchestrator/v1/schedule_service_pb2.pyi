@@ -8,6 +8,7 @@ from archon.api.orchestrator.v1 import orchestrator_service_pb2 as _orchestrator
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
@@ -579,21 +580,29 @@ class UpdateScheduleRequest(_message.Message):
 
     SCHEDULE_FIELD_NUMBER: _builtins.int
     ETAG_FIELD_NUMBER: _builtins.int
+    UPDATE_MASK_FIELD_NUMBER: _builtins.int
     etag: _builtins.str
     """The etag that the schedule must have; empty: any."""
     @_builtins.property
     def schedule(self) -> Global___Schedule:
-        """The schedule: its times, run, policies and note replace those of the schedule of this name."""
+        """The schedule: its name, and the new values."""
+
+    @_builtins.property
+    def update_mask(self) -> _field_mask_pb2.FieldMask:
+        """The fields to change: times, run, policies and note, or fields of them such as times.cron or run.goal; `*` names all of
+        them. A field that is named and not set in schedule has its default then. Absent: the fields that are set in schedule.
+        """
 
     def __init__(
         self,
         *,
         schedule: Global___Schedule | None = ...,
         etag: _builtins.str = ...,
+        update_mask: _field_mask_pb2.FieldMask | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["schedule", b"schedule"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["schedule", b"schedule", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["etag", b"etag", "schedule", b"schedule"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["etag", b"etag", "schedule", b"schedule", "update_mask", b"update_mask"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -115,10 +115,10 @@ class ScheduleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UpdateSchedule(self, request, context):
-        """Replaces what a schedule submits, and when. Its runs are submitted with the rights of the caller from then on. Times
-        before the update are not made up for. Called by operators.
-        Fails with NOT_FOUND / UNKNOWN_SCHEDULE, INVALID_ARGUMENT, ABORTED / SCHEDULE_CHANGED (etag is of an earlier state),
-        UNAVAILABLE.
+        """Changes the fields of a schedule that update_mask names. Times that have come by then fire as they were; the schedule
+        goes on with its next time. Its runs are submitted with the rights of the caller from then on. Called by operators.
+        Fails with NOT_FOUND / UNKNOWN_SCHEDULE, INVALID_ARGUMENT (a field is invalid, the new times never come, or update_mask
+        names another field), ABORTED / SCHEDULE_CHANGED (etag is of an earlier state), UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

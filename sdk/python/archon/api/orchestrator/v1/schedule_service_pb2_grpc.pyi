@@ -50,10 +50,10 @@ class ScheduleServiceStub:
     Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
     UpdateSchedule: _grpc.UnaryUnaryMultiCallable[_schedule_service_pb2.UpdateScheduleRequest, _schedule_service_pb2.UpdateScheduleResponse]
-    """Replaces what a schedule submits, and when. Its runs are submitted with the rights of the caller from then on. Times
-    before the update are not made up for. Called by operators.
-    Fails with NOT_FOUND / UNKNOWN_SCHEDULE, INVALID_ARGUMENT, ABORTED / SCHEDULE_CHANGED (etag is of an earlier state),
-    UNAVAILABLE.
+    """Changes the fields of a schedule that update_mask names. Times that have come by then fire as they were; the schedule
+    goes on with its next time. Its runs are submitted with the rights of the caller from then on. Called by operators.
+    Fails with NOT_FOUND / UNKNOWN_SCHEDULE, INVALID_ARGUMENT (a field is invalid, the new times never come, or update_mask
+    names another field), ABORTED / SCHEDULE_CHANGED (etag is of an earlier state), UNAVAILABLE.
     """
     PauseSchedule: _grpc.UnaryUnaryMultiCallable[_schedule_service_pb2.PauseScheduleRequest, _schedule_service_pb2.PauseScheduleResponse]
     """Pauses a schedule: it fires no more until it is resumed. Runs in progress continue. A paused schedule is left
@@ -102,10 +102,10 @@ class ScheduleServiceAsyncStub(ScheduleServiceStub):
     Fails with INVALID_ARGUMENT / INVALID_PAGE_TOKEN, UNAVAILABLE.
     """
     UpdateSchedule: _aio.UnaryUnaryMultiCallable[_schedule_service_pb2.UpdateScheduleRequest, _schedule_service_pb2.UpdateScheduleResponse]  # type: ignore[assignment]
-    """Replaces what a schedule submits, and when. Its runs are submitted with the rights of the caller from then on. Times
-    before the update are not made up for. Called by operators.
-    Fails with NOT_FOUND / UNKNOWN_SCHEDULE, INVALID_ARGUMENT, ABORTED / SCHEDULE_CHANGED (etag is of an earlier state),
-    UNAVAILABLE.
+    """Changes the fields of a schedule that update_mask names. Times that have come by then fire as they were; the schedule
+    goes on with its next time. Its runs are submitted with the rights of the caller from then on. Called by operators.
+    Fails with NOT_FOUND / UNKNOWN_SCHEDULE, INVALID_ARGUMENT (a field is invalid, the new times never come, or update_mask
+    names another field), ABORTED / SCHEDULE_CHANGED (etag is of an earlier state), UNAVAILABLE.
     """
     PauseSchedule: _aio.UnaryUnaryMultiCallable[_schedule_service_pb2.PauseScheduleRequest, _schedule_service_pb2.PauseScheduleResponse]  # type: ignore[assignment]
     """Pauses a schedule: it fires no more until it is resumed. Runs in progress continue. A paused schedule is left
@@ -175,10 +175,10 @@ class ScheduleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _schedule_service_pb2.UpdateScheduleRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_schedule_service_pb2.UpdateScheduleResponse, _abc.Awaitable[_schedule_service_pb2.UpdateScheduleResponse]]:
-        """Replaces what a schedule submits, and when. Its runs are submitted with the rights of the caller from then on. Times
-        before the update are not made up for. Called by operators.
-        Fails with NOT_FOUND / UNKNOWN_SCHEDULE, INVALID_ARGUMENT, ABORTED / SCHEDULE_CHANGED (etag is of an earlier state),
-        UNAVAILABLE.
+        """Changes the fields of a schedule that update_mask names. Times that have come by then fire as they were; the schedule
+        goes on with its next time. Its runs are submitted with the rights of the caller from then on. Called by operators.
+        Fails with NOT_FOUND / UNKNOWN_SCHEDULE, INVALID_ARGUMENT (a field is invalid, the new times never come, or update_mask
+        names another field), ABORTED / SCHEDULE_CHANGED (etag is of an earlier state), UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod

@@ -8,15 +8,15 @@ import type { Failure } from "../../common/v1/failure_pb.js";
 import { file_archon_api_common_v1_failure } from "../../common/v1/failure_pb.js";
 import type { SubmitRunRequest } from "./orchestrator_service_pb.js";
 import { file_archon_api_orchestrator_v1_orchestrator_service } from "./orchestrator_service_pb.js";
-import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Duration, FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file archon/api/orchestrator/v1/hook_service.proto.
  */
 export const file_archon_api_orchestrator_v1_hook_service: GenFile = /*@__PURE__*/
-  fileDesc("Ci1hcmNob24vYXBpL29yY2hlc3RyYXRvci92MS9ob29rX3NlcnZpY2UucHJvdG8SGmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxIpYFCgRIb29rEgwKBG5hbWUYASABKAkSNgoGc2NoZW1lGAIgASgOMiYuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuSG9va1NjaGVtZRI5CgNydW4YAyABKAsyLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0EhMKC2F0dGFjaF9ib2R5GAQgASgIEg4KBmV2ZW50cxgFIAMoCRIWCg5tYXhfcGVyX21pbnV0ZRgGIAEoBRIwCg1yZXBsYXlfd2luZG93GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEgwKBG5vdGUYCCABKAkSDgoGcGF1c2VkGAkgASgIEhQKDHBhdXNlX3JlYXNvbhgKIAEoCRIQCghpZGVudGl0eRgLIAEoCRIvCgtjcmVhdGVfdGltZRgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLdXBkYXRlX3RpbWUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3NlY3JldF90aW1lGA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI5ChVwcmV2aW91c19zZWNyZXRfdW50aWwYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBHBhdGgYECABKAkSEAoIYWNjZXB0ZWQYESABKAMSEAoIcmVwZWF0ZWQYEiABKAMSDwoHaWdub3JlZBgTIAEoAxIPCgdyZWZ1c2VkGBQgASgDEjYKEmxhc3RfZGVsaXZlcnlfdGltZRgVIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAi3gEKDEhvb2tEZWxpdmVyeRITCgtkZWxpdmVyeV9pZBgBIAEoCRI4CgVzdGF0ZRgCIAEoDjIpLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkRlbGl2ZXJ5U3RhdGUSDQoFZXZlbnQYAyABKAkSDgoGcnVuX2lkGAQgASgJEjAKDHJlY2VpdmVfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoHZmFpbHVyZRgGIAEoCzIdLmFyY2hvbi5hcGkuY29tbW9uLnYxLkZhaWx1cmUiLQoORGVsaXZlcnlIZWFkZXISDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSJnChFDcmVhdGVIb29rUmVxdWVzdBISCgpyZXF1ZXN0X2lkGAEgASgJEi4KBGhvb2sYAiABKAsyIC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Ib29rEg4KBnNlY3JldBgDIAEoCSJUChJDcmVhdGVIb29rUmVzcG9uc2USLgoEaG9vaxgBIAEoCzIgLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkhvb2sSDgoGc2VjcmV0GAIgASgJIh4KDkdldEhvb2tSZXF1ZXN0EgwKBG5hbWUYASABKAkiQQoPR2V0SG9va1Jlc3BvbnNlEi4KBGhvb2sYASABKAsyIC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Ib29rIjkKEExpc3RIb29rc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiXQoRTGlzdEhvb2tzUmVzcG9uc2USLwoFaG9va3MYASADKAsyIC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Ib29rEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJjChdSb3RhdGVIb29rU2VjcmV0UmVxdWVzdBIMCgRuYW1lGAEgASgJEg4KBnNlY3JldBgCIAEoCRIqCgdvdmVybGFwGAMgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIloKGFJvdGF0ZUhvb2tTZWNyZXRSZXNwb25zZRIuCgRob29rGAEgASgLMiAuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuSG9vaxIOCgZzZWNyZXQYAiABKAkiMAoQUGF1c2VIb29rUmVxdWVzdBIMCgRuYW1lGAEgASgJEg4KBnJlYXNvbhgCIAEoCSJDChFQYXVzZUhvb2tSZXNwb25zZRIuCgRob29rGAEgASgLMiAuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuSG9vayIhChFSZXN1bWVIb29rUmVxdWVzdBIMCgRuYW1lGAEgASgJIkQKElJlc3VtZUhvb2tSZXNwb25zZRIuCgRob29rGAEgASgLMiAuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuSG9vayIhChFEZWxldGVIb29rUmVxdWVzdBIMCgRuYW1lGAEgASgJIhQKEkRlbGV0ZUhvb2tSZXNwb25zZSJMChVMaXN0RGVsaXZlcmllc1JlcXVlc3QSDAoEbmFtZRgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJvChZMaXN0RGVsaXZlcmllc1Jlc3BvbnNlEjwKCmRlbGl2ZXJpZXMYASADKAsyKC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Ib29rRGVsaXZlcnkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIkAKE1NpZ25EZWxpdmVyeVJlcXVlc3QSDAoEbmFtZRgBIAEoCRIMCgRib2R5GAIgASgMEg0KBWV2ZW50GAMgASgJImEKFFNpZ25EZWxpdmVyeVJlc3BvbnNlEjsKB2hlYWRlcnMYASADKAsyKi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5EZWxpdmVyeUhlYWRlchIMCgRwYXRoGAIgASgJImkKDkRlbGl2ZXJSZXF1ZXN0EgwKBG5hbWUYASABKAkSDAoEYm9keRgCIAEoDBI7CgdoZWFkZXJzGAMgAygLMiouYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRGVsaXZlcnlIZWFkZXIigwEKD0RlbGl2ZXJSZXNwb25zZRI4CgVzdGF0ZRgBIAEoDjIpLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkRlbGl2ZXJ5U3RhdGUSDgoGcnVuX2lkGAIgASgJEhEKCWNoYWxsZW5nZRgDIAEoCRITCgtkZWxpdmVyeV9pZBgEIAEoCSqKAQoKSG9va1NjaGVtZRIbChdIT09LX1NDSEVNRV9VTlNQRUNJRklFRBAAEhgKFEhPT0tfU0NIRU1FX1NUQU5EQVJEEAESFgoSSE9PS19TQ0hFTUVfR0lUSFVCEAISFgoSSE9PS19TQ0hFTUVfU1RSSVBFEAMSFQoRSE9PS19TQ0hFTUVfU0xBQ0sQBCrAAQoNRGVsaXZlcnlTdGF0ZRIeChpERUxJVkVSWV9TVEFURV9VTlNQRUNJRklFRBAAEhsKF0RFTElWRVJZX1NUQVRFX0FDQ0VQVEVEEAESGwoXREVMSVZFUllfU1RBVEVfUkVQRUFURUQQAhIaChZERUxJVkVSWV9TVEFURV9JR05PUkVEEAMSGgoWREVMSVZFUllfU1RBVEVfUkVGVVNFRBAEEh0KGURFTElWRVJZX1NUQVRFX0NIQUxMRU5HRUQQBTLbCAoLSG9va1NlcnZpY2USawoKQ3JlYXRlSG9vaxItLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkNyZWF0ZUhvb2tSZXF1ZXN0Gi4uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuQ3JlYXRlSG9va1Jlc3BvbnNlEmIKB0dldEhvb2sSKi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5HZXRIb29rUmVxdWVzdBorLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkdldEhvb2tSZXNwb25zZRJoCglMaXN0SG9va3MSLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0SG9va3NSZXF1ZXN0Gi0uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdEhvb2tzUmVzcG9uc2USfQoQUm90YXRlSG9va1NlY3JldBIzLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJvdGF0ZUhvb2tTZWNyZXRSZXF1ZXN0GjQuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUm90YXRlSG9va1NlY3JldFJlc3BvbnNlEmgKCVBhdXNlSG9vaxIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlBhdXNlSG9va1JlcXVlc3QaLS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5QYXVzZUhvb2tSZXNwb25zZRJrCgpSZXN1bWVIb29rEi0uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmVzdW1lSG9va1JlcXVlc3QaLi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SZXN1bWVIb29rUmVzcG9uc2USawoKRGVsZXRlSG9vaxItLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkRlbGV0ZUhvb2tSZXF1ZXN0Gi4uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRGVsZXRlSG9va1Jlc3BvbnNlEncKDkxpc3REZWxpdmVyaWVzEjEuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdERlbGl2ZXJpZXNSZXF1ZXN0GjIuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdERlbGl2ZXJpZXNSZXNwb25zZRJxCgxTaWduRGVsaXZlcnkSLy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TaWduRGVsaXZlcnlSZXF1ZXN0GjAuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuU2lnbkRlbGl2ZXJ5UmVzcG9uc2USYgoHRGVsaXZlchIqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkRlbGl2ZXJSZXF1ZXN0GisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRGVsaXZlclJlc3BvbnNlQmsKHmRldi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MVABWkdnaXRodWIuY29tL2FyY2hvbi1tZXNoL2FyY2hvbi9zZGsvZ28vYXBpL29yY2hlc3RyYXRvci92MTtvcmNoZXN0cmF0b3J2MWIGcHJvdG8z", [file_archon_api_common_v1_failure, file_archon_api_orchestrator_v1_orchestrator_service, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("Ci1hcmNob24vYXBpL29yY2hlc3RyYXRvci92MS9ob29rX3NlcnZpY2UucHJvdG8SGmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxIqQFCgRIb29rEgwKBG5hbWUYASABKAkSNgoGc2NoZW1lGAIgASgOMiYuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuSG9va1NjaGVtZRI5CgNydW4YAyABKAsyLC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TdWJtaXRSdW5SZXF1ZXN0EhMKC2F0dGFjaF9ib2R5GAQgASgIEg4KBmV2ZW50cxgFIAMoCRIWCg5tYXhfcGVyX21pbnV0ZRgGIAEoBRIwCg1yZXBsYXlfd2luZG93GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEgwKBG5vdGUYCCABKAkSDgoGcGF1c2VkGAkgASgIEhQKDHBhdXNlX3JlYXNvbhgKIAEoCRIQCghpZGVudGl0eRgLIAEoCRIvCgtjcmVhdGVfdGltZRgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLdXBkYXRlX3RpbWUYDSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3NlY3JldF90aW1lGA4gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBI5ChVwcmV2aW91c19zZWNyZXRfdW50aWwYDyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBHBhdGgYECABKAkSEAoIYWNjZXB0ZWQYESABKAMSEAoIcmVwZWF0ZWQYEiABKAMSDwoHaWdub3JlZBgTIAEoAxIPCgdyZWZ1c2VkGBQgASgDEjYKEmxhc3RfZGVsaXZlcnlfdGltZRgVIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEZXRhZxgWIAEoCSLeAQoMSG9va0RlbGl2ZXJ5EhMKC2RlbGl2ZXJ5X2lkGAEgASgJEjgKBXN0YXRlGAIgASgOMikuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRGVsaXZlcnlTdGF0ZRINCgVldmVudBgDIAEoCRIOCgZydW5faWQYBCABKAkSMAoMcmVjZWl2ZV90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgdmYWlsdXJlGAYgASgLMh0uYXJjaG9uLmFwaS5jb21tb24udjEuRmFpbHVyZSItCg5EZWxpdmVyeUhlYWRlchIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJImcKEUNyZWF0ZUhvb2tSZXF1ZXN0EhIKCnJlcXVlc3RfaWQYASABKAkSLgoEaG9vaxgCIAEoCzIgLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkhvb2sSDgoGc2VjcmV0GAMgASgJIlQKEkNyZWF0ZUhvb2tSZXNwb25zZRIuCgRob29rGAEgASgLMiAuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuSG9vaxIOCgZzZWNyZXQYAiABKAkiHgoOR2V0SG9va1JlcXVlc3QSDAoEbmFtZRgBIAEoCSJBCg9HZXRIb29rUmVzcG9uc2USLgoEaG9vaxgBIAEoCzIgLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkhvb2siOQoQTGlzdEhvb2tzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJdChFMaXN0SG9va3NSZXNwb25zZRIvCgVob29rcxgBIAMoCzIgLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkhvb2sSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIpIBChFVcGRhdGVIb29rUmVxdWVzdBIuCgRob29rGAEgASgLMiAuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuSG9vaxIvCgt1cGRhdGVfbWFzaxgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2sSDAoEZXRhZxgDIAEoCRIOCgZyZXNlYWwYBCABKAgiRAoSVXBkYXRlSG9va1Jlc3BvbnNlEi4KBGhvb2sYASABKAsyIC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Ib29rImMKF1JvdGF0ZUhvb2tTZWNyZXRSZXF1ZXN0EgwKBG5hbWUYASABKAkSDgoGc2VjcmV0GAIgASgJEioKB292ZXJsYXAYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iWgoYUm90YXRlSG9va1NlY3JldFJlc3BvbnNlEi4KBGhvb2sYASABKAsyIC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Ib29rEg4KBnNlY3JldBgCIAEoCSIwChBQYXVzZUhvb2tSZXF1ZXN0EgwKBG5hbWUYASABKAkSDgoGcmVhc29uGAIgASgJIkMKEVBhdXNlSG9va1Jlc3BvbnNlEi4KBGhvb2sYASABKAsyIC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Ib29rIiEKEVJlc3VtZUhvb2tSZXF1ZXN0EgwKBG5hbWUYASABKAkiRAoSUmVzdW1lSG9va1Jlc3BvbnNlEi4KBGhvb2sYASABKAsyIC5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5Ib29rIiEKEURlbGV0ZUhvb2tSZXF1ZXN0EgwKBG5hbWUYASABKAkiFAoSRGVsZXRlSG9va1Jlc3BvbnNlIkwKFUxpc3REZWxpdmVyaWVzUmVxdWVzdBIMCgRuYW1lGAEgASgJEhEKCXBhZ2Vfc2l6ZRgCIAEoBRISCgpwYWdlX3Rva2VuGAMgASgJIm8KFkxpc3REZWxpdmVyaWVzUmVzcG9uc2USPAoKZGVsaXZlcmllcxgBIAMoCzIoLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkhvb2tEZWxpdmVyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiQAoTU2lnbkRlbGl2ZXJ5UmVxdWVzdBIMCgRuYW1lGAEgASgJEgwKBGJvZHkYAiABKAwSDQoFZXZlbnQYAyABKAkiYQoUU2lnbkRlbGl2ZXJ5UmVzcG9uc2USOwoHaGVhZGVycxgBIAMoCzIqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkRlbGl2ZXJ5SGVhZGVyEgwKBHBhdGgYAiABKAkiaQoORGVsaXZlclJlcXVlc3QSDAoEbmFtZRgBIAEoCRIMCgRib2R5GAIgASgMEjsKB2hlYWRlcnMYAyADKAsyKi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5EZWxpdmVyeUhlYWRlciKDAQoPRGVsaXZlclJlc3BvbnNlEjgKBXN0YXRlGAEgASgOMikuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRGVsaXZlcnlTdGF0ZRIOCgZydW5faWQYAiABKAkSEQoJY2hhbGxlbmdlGAMgASgJEhMKC2RlbGl2ZXJ5X2lkGAQgASgJKooBCgpIb29rU2NoZW1lEhsKF0hPT0tfU0NIRU1FX1VOU1BFQ0lGSUVEEAASGAoUSE9PS19TQ0hFTUVfU1RBTkRBUkQQARIWChJIT09LX1NDSEVNRV9HSVRIVUIQAhIWChJIT09LX1NDSEVNRV9TVFJJUEUQAxIVChFIT09LX1NDSEVNRV9TTEFDSxAEKsABCg1EZWxpdmVyeVN0YXRlEh4KGkRFTElWRVJZX1NUQVRFX1VOU1BFQ0lGSUVEEAASGwoXREVMSVZFUllfU1RBVEVfQUNDRVBURUQQARIbChdERUxJVkVSWV9TVEFURV9SRVBFQVRFRBACEhoKFkRFTElWRVJZX1NUQVRFX0lHTk9SRUQQAxIaChZERUxJVkVSWV9TVEFURV9SRUZVU0VEEAQSHQoZREVMSVZFUllfU1RBVEVfQ0hBTExFTkdFRBAFMsgJCgtIb29rU2VydmljZRJrCgpDcmVhdGVIb29rEi0uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuQ3JlYXRlSG9va1JlcXVlc3QaLi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5DcmVhdGVIb29rUmVzcG9uc2USYgoHR2V0SG9vaxIqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkdldEhvb2tSZXF1ZXN0GisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuR2V0SG9va1Jlc3BvbnNlEmgKCUxpc3RIb29rcxIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkxpc3RIb29rc1JlcXVlc3QaLS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5MaXN0SG9va3NSZXNwb25zZRJrCgpVcGRhdGVIb29rEi0uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuVXBkYXRlSG9va1JlcXVlc3QaLi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5VcGRhdGVIb29rUmVzcG9uc2USfQoQUm90YXRlSG9va1NlY3JldBIzLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlJvdGF0ZUhvb2tTZWNyZXRSZXF1ZXN0GjQuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUm90YXRlSG9va1NlY3JldFJlc3BvbnNlEmgKCVBhdXNlSG9vaxIsLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLlBhdXNlSG9va1JlcXVlc3QaLS5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5QYXVzZUhvb2tSZXNwb25zZRJrCgpSZXN1bWVIb29rEi0uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuUmVzdW1lSG9va1JlcXVlc3QaLi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5SZXN1bWVIb29rUmVzcG9uc2USawoKRGVsZXRlSG9vaxItLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkRlbGV0ZUhvb2tSZXF1ZXN0Gi4uYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRGVsZXRlSG9va1Jlc3BvbnNlEncKDkxpc3REZWxpdmVyaWVzEjEuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdERlbGl2ZXJpZXNSZXF1ZXN0GjIuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuTGlzdERlbGl2ZXJpZXNSZXNwb25zZRJxCgxTaWduRGVsaXZlcnkSLy5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MS5TaWduRGVsaXZlcnlSZXF1ZXN0GjAuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuU2lnbkRlbGl2ZXJ5UmVzcG9uc2USYgoHRGVsaXZlchIqLmFyY2hvbi5hcGkub3JjaGVzdHJhdG9yLnYxLkRlbGl2ZXJSZXF1ZXN0GisuYXJjaG9uLmFwaS5vcmNoZXN0cmF0b3IudjEuRGVsaXZlclJlc3BvbnNlQmsKHmRldi5hcmNob24uYXBpLm9yY2hlc3RyYXRvci52MVABWkdnaXRodWIuY29tL2FyY2hvbi1tZXNoL2FyY2hvbi9zZGsvZ28vYXBpL29yY2hlc3RyYXRvci92MTtvcmNoZXN0cmF0b3J2MWIGcHJvdG8z", [file_archon_api_common_v1_failure, file_archon_api_orchestrator_v1_orchestrator_service, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp]);
 
 /**
  * A hook.
@@ -172,6 +172,13 @@ export type Hook = Message<"archon.api.orchestrator.v1.Hook"> & {
    * @generated from field: google.protobuf.Timestamp last_delivery_time = 21;
    */
   lastDeliveryTime?: Timestamp | undefined;
+
+  /**
+   * Output only: identifies this state of what callers change: the fields of an update, the secrets and the pause.
+   *
+   * @generated from field: string etag = 22;
+   */
+  etag: string;
 };
 
 /**
@@ -427,6 +434,71 @@ export const ListHooksResponseSchema: GenMessage<ListHooksResponse> = /*@__PURE_
   messageDesc(file_archon_api_orchestrator_v1_hook_service, 8);
 
 /**
+ * Request message for UpdateHook.
+ *
+ * @generated from message archon.api.orchestrator.v1.UpdateHookRequest
+ */
+export type UpdateHookRequest = Message<"archon.api.orchestrator.v1.UpdateHookRequest"> & {
+  /**
+   * The hook: its name, and the new values.
+   *
+   * @generated from field: archon.api.orchestrator.v1.Hook hook = 1;
+   */
+  hook?: Hook | undefined;
+
+  /**
+   * The fields to change: run, attach_body, events, max_per_minute, replay_window and note, or fields of run such as
+   * run.goal; `*` names all of them. A field that is named and not set in hook has its default then. Absent: the fields
+   * that are set in hook.
+   *
+   * @generated from field: google.protobuf.FieldMask update_mask = 2;
+   */
+  updateMask?: FieldMask | undefined;
+
+  /**
+   * The etag that the hook must have; empty: any.
+   *
+   * @generated from field: string etag = 3;
+   */
+  etag: string;
+
+  /**
+   * Whether the secrets are sealed anew with the first key of the orchestrator: no secret changes.
+   *
+   * @generated from field: bool reseal = 4;
+   */
+  reseal: boolean;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.UpdateHookRequest.
+ * Use `create(UpdateHookRequestSchema)` to create a new message.
+ */
+export const UpdateHookRequestSchema: GenMessage<UpdateHookRequest> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_hook_service, 9);
+
+/**
+ * Response message for UpdateHook.
+ *
+ * @generated from message archon.api.orchestrator.v1.UpdateHookResponse
+ */
+export type UpdateHookResponse = Message<"archon.api.orchestrator.v1.UpdateHookResponse"> & {
+  /**
+   * The hook.
+   *
+   * @generated from field: archon.api.orchestrator.v1.Hook hook = 1;
+   */
+  hook?: Hook | undefined;
+};
+
+/**
+ * Describes the message archon.api.orchestrator.v1.UpdateHookResponse.
+ * Use `create(UpdateHookResponseSchema)` to create a new message.
+ */
+export const UpdateHookResponseSchema: GenMessage<UpdateHookResponse> = /*@__PURE__*/
+  messageDesc(file_archon_api_orchestrator_v1_hook_service, 10);
+
+/**
  * Request message for RotateHookSecret.
  *
  * @generated from message archon.api.orchestrator.v1.RotateHookSecretRequest
@@ -459,7 +531,7 @@ export type RotateHookSecretRequest = Message<"archon.api.orchestrator.v1.Rotate
  * Use `create(RotateHookSecretRequestSchema)` to create a new message.
  */
 export const RotateHookSecretRequestSchema: GenMessage<RotateHookSecretRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_hook_service, 9);
+  messageDesc(file_archon_api_orchestrator_v1_hook_service, 11);
 
 /**
  * Response message for RotateHookSecret.
@@ -487,7 +559,7 @@ export type RotateHookSecretResponse = Message<"archon.api.orchestrator.v1.Rotat
  * Use `create(RotateHookSecretResponseSchema)` to create a new message.
  */
 export const RotateHookSecretResponseSchema: GenMessage<RotateHookSecretResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_hook_service, 10);
+  messageDesc(file_archon_api_orchestrator_v1_hook_service, 12);
 
 /**
  * Request message for PauseHook.
@@ -515,7 +587,7 @@ export type PauseHookRequest = Message<"archon.api.orchestrator.v1.PauseHookRequ
  * Use `create(PauseHookRequestSchema)` to create a new message.
  */
 export const PauseHookRequestSchema: GenMessage<PauseHookRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_hook_service, 11);
+  messageDesc(file_archon_api_orchestrator_v1_hook_service, 13);
 
 /**
  * Response message for PauseHook.
@@ -536,7 +608,7 @@ export type PauseHookResponse = Message<"archon.api.orchestrator.v1.PauseHookRes
  * Use `create(PauseHookResponseSchema)` to create a new message.
  */
 export const PauseHookResponseSchema: GenMessage<PauseHookResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_hook_service, 12);
+  messageDesc(file_archon_api_orchestrator_v1_hook_service, 14);
 
 /**
  * Request message for ResumeHook.
@@ -557,7 +629,7 @@ export type ResumeHookRequest = Message<"archon.api.orchestrator.v1.ResumeHookRe
  * Use `create(ResumeHookRequestSchema)` to create a new message.
  */
 export const ResumeHookRequestSchema: GenMessage<ResumeHookRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_hook_service, 13);
+  messageDesc(file_archon_api_orchestrator_v1_hook_service, 15);
 
 /**
  * Response message for ResumeHook.
@@ -578,7 +650,7 @@ export type ResumeHookResponse = Message<"archon.api.orchestrator.v1.ResumeHookR
  * Use `create(ResumeHookResponseSchema)` to create a new message.
  */
 export const ResumeHookResponseSchema: GenMessage<ResumeHookResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_hook_service, 14);
+  messageDesc(file_archon_api_orchestrator_v1_hook_service, 16);
 
 /**
  * Request message for DeleteHook.
@@ -599,7 +671,7 @@ export type DeleteHookRequest = Message<"archon.api.orchestrator.v1.DeleteHookRe
  * Use `create(DeleteHookRequestSchema)` to create a new message.
  */
 export const DeleteHookRequestSchema: GenMessage<DeleteHookRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_hook_service, 15);
+  messageDesc(file_archon_api_orchestrator_v1_hook_service, 17);
 
 /**
  * Response message for DeleteHook.
@@ -614,7 +686,7 @@ export type DeleteHookResponse = Message<"archon.api.orchestrator.v1.DeleteHookR
  * Use `create(DeleteHookResponseSchema)` to create a new message.
  */
 export const DeleteHookResponseSchema: GenMessage<DeleteHookResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_hook_service, 16);
+  messageDesc(file_archon_api_orchestrator_v1_hook_service, 18);
 
 /**
  * Request message for ListDeliveries.
@@ -649,7 +721,7 @@ export type ListDeliveriesRequest = Message<"archon.api.orchestrator.v1.ListDeli
  * Use `create(ListDeliveriesRequestSchema)` to create a new message.
  */
 export const ListDeliveriesRequestSchema: GenMessage<ListDeliveriesRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_hook_service, 17);
+  messageDesc(file_archon_api_orchestrator_v1_hook_service, 19);
 
 /**
  * Response message for ListDeliveries.
@@ -677,7 +749,7 @@ export type ListDeliveriesResponse = Message<"archon.api.orchestrator.v1.ListDel
  * Use `create(ListDeliveriesResponseSchema)` to create a new message.
  */
 export const ListDeliveriesResponseSchema: GenMessage<ListDeliveriesResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_hook_service, 18);
+  messageDesc(file_archon_api_orchestrator_v1_hook_service, 20);
 
 /**
  * Request message for SignDelivery.
@@ -712,7 +784,7 @@ export type SignDeliveryRequest = Message<"archon.api.orchestrator.v1.SignDelive
  * Use `create(SignDeliveryRequestSchema)` to create a new message.
  */
 export const SignDeliveryRequestSchema: GenMessage<SignDeliveryRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_hook_service, 19);
+  messageDesc(file_archon_api_orchestrator_v1_hook_service, 21);
 
 /**
  * Response message for SignDelivery.
@@ -740,7 +812,7 @@ export type SignDeliveryResponse = Message<"archon.api.orchestrator.v1.SignDeliv
  * Use `create(SignDeliveryResponseSchema)` to create a new message.
  */
 export const SignDeliveryResponseSchema: GenMessage<SignDeliveryResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_hook_service, 20);
+  messageDesc(file_archon_api_orchestrator_v1_hook_service, 22);
 
 /**
  * Request message for Deliver.
@@ -775,7 +847,7 @@ export type DeliverRequest = Message<"archon.api.orchestrator.v1.DeliverRequest"
  * Use `create(DeliverRequestSchema)` to create a new message.
  */
 export const DeliverRequestSchema: GenMessage<DeliverRequest> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_hook_service, 21);
+  messageDesc(file_archon_api_orchestrator_v1_hook_service, 23);
 
 /**
  * Response message for Deliver.
@@ -817,7 +889,7 @@ export type DeliverResponse = Message<"archon.api.orchestrator.v1.DeliverRespons
  * Use `create(DeliverResponseSchema)` to create a new message.
  */
 export const DeliverResponseSchema: GenMessage<DeliverResponse> = /*@__PURE__*/
-  messageDesc(file_archon_api_orchestrator_v1_hook_service, 22);
+  messageDesc(file_archon_api_orchestrator_v1_hook_service, 24);
 
 /**
  * How the sender of a hook signs.
@@ -963,6 +1035,20 @@ export const HookService: GenService<{
     methodKind: "unary";
     input: typeof ListHooksRequestSchema;
     output: typeof ListHooksResponseSchema;
+  },
+  /**
+   * Changes the fields of a hook that update_mask names. Deliveries that are taken after the response have the change; runs
+   * that were submitted, and their deliveries if they come again, are left unchanged. The runs of the hook are submitted
+   * with the rights of the caller from then on, unless only its note and its limits change. Called by operators.
+   * Fails with NOT_FOUND / UNKNOWN_HOOK, INVALID_ARGUMENT (a field is invalid, or update_mask names another field), ABORTED /
+   * HOOK_CHANGED (etag is of an earlier state), FAILED_PRECONDITION (the key of the secrets cannot be used), UNAVAILABLE.
+   *
+   * @generated from rpc archon.api.orchestrator.v1.HookService.UpdateHook
+   */
+  updateHook: {
+    methodKind: "unary";
+    input: typeof UpdateHookRequestSchema;
+    output: typeof UpdateHookResponseSchema;
   },
   /**
    * Gives a hook another secret; the one before is valid for a time. The response alone has the new secret. Called by

@@ -283,6 +283,9 @@ public final class Reasons {
   /** The hook is paused. */
   public static final String HOOK_PAUSED = "HOOK_PAUSED";
 
+  /** ABORTED: the hook was changed since the caller has read it. */
+  public static final String HOOK_CHANGED = "HOOK_CHANGED";
+
   private static final Map<String, FailureKind> KINDS = new LinkedHashMap<>();
   private static final Map<String, Reason> REASONS = new LinkedHashMap<>();
   private static final Map<Integer, Reason> NUMBERS = new LinkedHashMap<>();
@@ -426,6 +429,7 @@ public final class Reasons {
     reason(DELIVERY_STALE, 98, Status.Code.INVALID_ARGUMENT, "infrastructure.clock_skew");
     reason(DELIVERY_ID_REUSED, 99, Status.Code.ALREADY_EXISTS, "input.invalid");
     reason(HOOK_PAUSED, 100, Status.Code.UNAVAILABLE, "infrastructure.partition");
+    reason(HOOK_CHANGED, 104, Status.Code.ABORTED, "collaboration.shared_state_conflict");
     KIND_OF_CODE.put(Status.Code.CANCELLED, "input.cancelled");
     KIND_OF_CODE.put(Status.Code.UNKNOWN, "infrastructure.fault");
     KIND_OF_CODE.put(Status.Code.INVALID_ARGUMENT, "input.invalid");

@@ -1,0 +1,58 @@
+"""Options about the runs that a hook or a schedule submits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from archon_services.cli.run_metadata import metadata_of
+from archon_services.cli.run_options import StrategyName, budget_of
+
+if TYPE_CHECKING:
+    from archon_services.cli.follow_run import RunRequest
+
+WorkflowOption = Annotated[str, typer.Option(metavar="NAME", help="A workflow to run instead of a goal.")]
+RoleOption = Annotated[list[str] | None, typer.Option(metavar="ROLE", help="As of `archon run`. Repeatable.")]
+StrategyOption = Annotated[StrategyName | None, typer.Option(help="As of `archon run`.")]
+TimeoutOption = Annotated[
+    float | None, typer.Option(min=0.001, metavar="SECONDS", help="The time limit of each run; by default 1 h.")
+]
+TokensOption = Annotated[
+    int | None, typer.Option("--budget-tokens", min=1, metavar="N", help="Budget of each run in tokens.")
+]
+CostOption = Annotated[
+    float | None, typer.Option("--budget-cost", metavar="USD", help="Budget of each run in US dollars.")
+]
+EtagOption = Annotated[
+    str, typer.Option("--etag", metavar="ETAG", help="Refuse the change if `show --json` has another etag by then.")
+]
+
+
+def run_request(
+    *,
+    role: list[str] | None,
+    strategy: StrategyName | None,
+    session: str,
+    timeout: float | None,
+    tokens: int | None,
+    cost: float | None,
+    user: str,
+    metadata: list[str] | None,
+) -> RunRequest:
+    """Returns the options of a run whose goal is empty. Raises CliError."""
+    from archon_services.cli.follow_run import RunRequest
+
+    budget = budget_of(tokens=tokens, cost=cost, depth=None)
+    pairs = metadata_of(user, metadata or [])
+    return RunRequest("", tuple(role or ()), session, timeout, str(strategy or ""), budget, metadata=pairs)
+
+
+def run_changes(
+    *, role: list[str] | None, session: str | None, timeout: float | None, tokens: int | None, cost: float | None
+) -> dict[str, Any]:
+    """Returns the options of a run that are given. A new budget takes the place of the whole one before. Raises
+    CliError."""
+    budget = budget_of(tokens=tokens, cost=cost, depth=None)
+    given = {"roles": role or None, "session_id": session, "timeout": timeout, "budget": budget}
+    return {name: value for name, value in given.items() if value is not None}
