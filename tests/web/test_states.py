@@ -172,3 +172,11 @@ async def test_no_view_that_waits_or_fails_has_a_violation(
         await check("a session that has ended")
         await page.goto(f"{web.url}/runs")
         await check("no login")
+
+
+@SCHEMES
+async def test_no_report_has_a_violation(web: WebMesh, runs: Runs, scheme: str, size: tuple[int, int]) -> None:
+    async with checked(web, scheme, size) as (page, check):
+        for path in (f"{runs.open}/sources", f"{runs.open}/time", f"{runs.failed}/sources", "none/sources", f"{runs.open}/difference", f"{runs.open}/difference?other={runs.failed}"):  # fmt: skip
+            await page.goto(f"{web.url}/reports/runs/{path}")
+            await check(path)

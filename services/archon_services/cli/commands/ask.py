@@ -161,7 +161,7 @@ def _reason(choice: StrategyChoice) -> str:
 def _print(outcome: RunOutcome) -> None:
     """Prints the answer. Raises CliError if the run ended without success."""
     from archon_services.cli.render.answer import shown_answer
-    from archon_services.cli.render.state_names import state_name
+    from archon_services.reports.state_names import state_name
 
     run = outcome.run
     if outcome.code == OK:

@@ -146,7 +146,7 @@ def _select(run: Run, name: str, request_id: str) -> PendingQuestion | None:
 
 
 def _no_questions(run: Run) -> CliError:
-    from archon_services.cli.render.state_names import state_name
+    from archon_services.reports.state_names import state_name
 
     return CliError(f"run {run.run_id} asks no question; its state is {state_name(run.state)}")
 

@@ -258,7 +258,7 @@ def print_outcome(outcome: RunOutcome, *, quiet: bool = False, flag: str = "", t
     is the address of Jaeger, if there is one."""
     from archon_services.cli.render.rerun import rerun_hint
     from archon_services.cli.render.run_summary import print_answer, print_summary
-    from archon_services.cli.render.state_names import state_name
+    from archon_services.reports.state_names import state_name
 
     print_answer(outcome.run)
     if not quiet:

@@ -134,8 +134,8 @@ def in_tree(runs: Sequence[Run]) -> Iterator[tuple[Run, str]]:
 
 def _row(run: Run, id_length: int, guide: str = "") -> tuple[str, ...]:
     from archon.run_view.convert import strategy_name
-    from archon_services.cli.render.run_summary import token_count
-    from archon_services.cli.render.state_names import run_state_name
+    from archon_services.reports.state_names import run_state_name
+    from archon_services.reports.texts import token_count
 
     roles = dict.fromkeys(task.role for task in run.tasks)
     usage = run.usage

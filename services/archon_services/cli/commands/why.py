@@ -15,7 +15,7 @@ from archon_services.cli.target.mesh import connecting, find_orchestrator
 from archon_services.cli.target.run import details_removed, find_run_id, read_events
 
 if TYPE_CHECKING:
-    from archon_services.cli.render.why import DispatchReport
+    from archon_services.reports.why import DispatchReport
 
 
 def why(
@@ -30,7 +30,7 @@ def why(
     made again, and which rule of the plan took part."""
     from archon.hooks import DELIVERY_KEY, HOOK_KEY
     from archon.schedules import FIRE_KEY, SCHEDULE_KEY
-    from archon_services.cli.render.why import why_document, why_lines
+    from archon_services.reports.why import why_document, why_lines
 
     report, metadata = asyncio.run(_read(find_orchestrator(orchestrator), run))
     tasks = report.tasks(step)
@@ -54,7 +54,7 @@ def why(
 
 async def _read(orchestrator: str, name: str) -> tuple[DispatchReport, Mapping[str, str]]:
     from archon.client import Client
-    from archon_services.cli.render.why import DispatchReport
+    from archon_services.reports.why import DispatchReport
 
     report = DispatchReport()
     with connecting("orchestrator", orchestrator):

@@ -252,7 +252,7 @@ async def _completed(target: Target, name: str) -> Run:
     """Returns a run with a plan. Raises CliError unless it has completed."""
     from archon.api.common.v1 import common_pb2
     from archon.client import Client
-    from archon_services.cli.render.state_names import state_name
+    from archon_services.reports.state_names import state_name
 
     with connecting("orchestrator", target.orchestrator):
         async with Client(target.orchestrator) as client:

@@ -22,7 +22,7 @@ from archon_services.cli.render.prompt_sections import (
     request_of,
 )
 from archon_services.cli.render.prompt_suggestions import suggestions
-from archon_services.cli.render.run_summary import tokens_text
+from archon_services.reports.texts import tokens_text
 
 Line = tuple[str, str]
 """A text, and its style."""

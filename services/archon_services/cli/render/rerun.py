@@ -10,8 +10,8 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.types import ForkDecision, ForkPreview, TaskState
 from archon_services.cli.render.output import counted, one_line
-from archon_services.cli.render.state_names import is_reused
 from archon_services.cli.run_ids import SHORT
+from archon_services.reports.state_names import is_reused
 
 MAX_NAMED: Final = 20
 """Reused tasks that are named."""
