@@ -37,7 +37,6 @@ from archon_services.gateway.limits.streams import Streams
 from archon_services.gateway.login.room import login_room
 from archon_services.gateway.openapi.room import openapi_room
 from archon_services.gateway.optional_rooms import optional_rooms
-from archon_services.gateway.reports.room import reports_room
 from archon_services.gateway.room import Gateway, Room
 from archon_services.gateway.serving import serving
 from archon_services.gateway.settings import GatewaySettings
@@ -57,7 +56,6 @@ ROOMS: Final[tuple[Room, ...]] = (
     chains_room,
     web_room,
     shares_room,
-    reports_room,
     hooks_room,
     *optional_rooms(),
     connect_room,

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from archon import status
 from archon.errors import ArchonError
 from archon_services.gateway.failures import HTTP_STATUS, retry_headers
-from archon_services.reports.texts import duration, one_line, strip_controls
+from archon_services.reports.texts import cost_text, duration, one_line, strip_controls
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -28,7 +28,7 @@ POLICY: Final = (
 DRAWING_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 """Of a drawing, which has its own styles and no script, whether a document shows it or a browser opens it."""
 
-VIEWS: Final = (("sources", "Sources"), ("time", "Time"), ("difference", "Difference"))
+VIEWS: Final = (("sources", "Sources"), ("time", "Time"), ("difference", "Difference"), ("prompts", "Prompts"))
 """The documents of a run: the last segment of the path of each, and its name."""
 
 MAX_LINE: Final = 300
@@ -107,8 +107,12 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.filters.update(duration=duration, line=lambda text: one_line(text, MAX_LINE), visible=_visible)
+    environment.filters.update(duration=duration, cost=cost_text, visible=_visible, line=_line)
     return environment
+
+
+def _line(text: str) -> str:
+    return one_line(text, MAX_LINE)
 
 
 def _visible(text: str) -> str:

@@ -11,6 +11,9 @@ import pytest
 from archon import AgentServer, TaskContext
 from archon.agent import AgentSettings
 from archon.principal import Kind, Principal
+from archon_mesh.agent import Agent
+from archon_mesh.llm import ScriptedModel
+from archon_mesh.node.handler import agent_handler
 from tests.fixtures.http_gateway import OPERATOR, STRANGER, VIEWER, GatewayMesh, watching
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
@@ -144,3 +147,17 @@ async def test_the_documents_take_the_colours_of_the_page(served: GatewayMesh, r
     assert '<html lang="en" data-theme="dark">' in dark.text
     assert '<html lang="en">' in other.text
     assert css.headers["content-type"].startswith("text/css") and "--ground" in css.text
+
+
+async def test_without_a_model_the_document_says_how_to_set_it(served: GatewayMesh) -> None:
+    agent = Agent("mute", model=ScriptedModel(["x"]))
+    settings = AgentSettings(registry=served.mesh.registry.address)
+    async with (
+        AgentServer("mute", handler=agent_handler(agent, memory=""), settings=settings),
+        served.http(OPERATOR) as http,
+    ):
+        run_id = await served.submit(http, roles=["mute"], wait="10s")
+        document = (await http.get(f"/reports/runs/{run_id}/prompts/1", headers=BROWSER)).text
+        refused = await http.post(f"/reports/runs/{run_id}/prompts/1", json={})
+    assert "ARCHON_TRIAL_MODELS" in document and f"archon playground {run_id}" in document
+    assert (refused.status_code, refused.json()["code"]) == (400, "failed_precondition")

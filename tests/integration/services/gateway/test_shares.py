@@ -127,6 +127,7 @@ async def test_links_of_a_run_are_listed_and_revoked_one_by_one(served: GatewayM
         assert [(await stranger.get(path)).status_code for path in (kept, gone)] == [200, 404]
 
 
+@pytest.mark.slow
 async def test_a_link_revoked_at_another_replica_ends_its_streams(
     served: GatewayMesh, monkeypatch: pytest.MonkeyPatch
 ) -> None:
