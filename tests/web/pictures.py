@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -205,7 +206,9 @@ async def settle(page: Page, name: str) -> None:
     elif name == "runs":
         await page.get_by_role("row").filter(has_text="Lisbon").wait_for()
     elif name == "prompts":
-        await page.get_by_label("2. user").fill("The clerk must see overdue books, the oldest first.")
+        await page.get_by_label(re.compile(r"^\d+\. user")).last.fill(
+            "The clerk must see overdue books, the oldest first."
+        )
         await page.get_by_role("button", name="Send").click()
         await page.get_by_role("table", name="Measures of the answers").wait_for()
     await page.mouse.move(0, 0)
