@@ -33,7 +33,7 @@ async def test_the_sources_of_an_answer_lead_back_to_the_goal(web: WebMesh) -> N
             "Readers must see what an answer rests on."
         )
         image = page.get_by_role("img", name=re.compile("^Drawing"))
-        assert await image.evaluate("(image) => image.complete && image.naturalWidth") > 100
+        assert await image.evaluate("(image) => image.decode().then(() => image.naturalWidth)") > 100
         await page.get_by_label("answer of").select_option(label="requirements")
         await page.get_by_role("button", name="Show its sources").click()
         await expect(page.get_by_role("heading", level=1)).to_contain_text("requirements")
