@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -117,7 +118,8 @@ async def submitted(client: Client) -> Mapping[str, str]:
         "Readers must be able to reserve a book.",
         "The clerk must see overdue books, and remind their readers.",
     ):
-        await (await client.submit(goal, session_id="library")).result(timeout=120)
+        earlier = await client.submit(goal, session_id="library")
+        await earlier.result(timeout=120)
     ended = await client.submit("Readers must be able to extend a loan twice.", session_id="library")
     await ended.result(timeout=120)
     failed = await client.submit(
@@ -141,6 +143,7 @@ async def submitted(client: Client) -> Mapping[str, str]:
     await client.cancel((await client.submit("Translate it into Klingon.", roles=["translator"])).run_id)
     return {
         "ended": ended.run_id,
+        "earlier": earlier.run_id,
         "failed": failed.run_id,
         "trip": trip.run_id,
         "asking": asking.run_id,
@@ -165,7 +168,10 @@ async def draw(web: WebMesh, runs: Mapping[str, str], scheme: str, folder: Path,
             "fleet": "/fleet",
             "tools": "/tools",
             "memory": "/memory?scope=library",
-            "prompts": f"/prompts?run={runs['ended']}",
+            "prompts": f"/reports/runs/{runs['ended']}/prompts/2",
+            "sources": f"/reports/runs/{runs['ended']}/sources",
+            "critical-path": f"/reports/runs/{runs['ended']}/time",
+            "difference": f"/reports/runs/{runs['ended']}/difference?other={runs['earlier']}",
             "learning": "/learning",
             "audit": "/audit",
         }
@@ -200,8 +206,11 @@ async def settle(page: Page, name: str) -> None:
     elif name == "runs":
         await page.get_by_role("row").filter(has_text="Lisbon").wait_for()
     elif name == "prompts":
-        await page.get_by_role("link", name="designer, call 1 of 1").click()
-        await page.get_by_role("heading", name="The recorded answer").wait_for()
+        await page.get_by_label(re.compile(r"^\d+\. user")).last.fill(
+            "The clerk must see overdue books, the oldest first."
+        )
+        await page.get_by_role("button", name="Send").click()
+        await page.get_by_role("table", name="Measures of the answers").wait_for()
     await page.mouse.move(0, 0)
     await page.wait_for_timeout(400)
 

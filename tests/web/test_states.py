@@ -172,3 +172,26 @@ async def test_no_view_that_waits_or_fails_has_a_violation(
         await check("a session that has ended")
         await page.goto(f"{web.url}/runs")
         await check("no login")
+
+
+@SCHEMES
+async def test_no_report_has_a_violation(web: WebMesh, runs: Runs, scheme: str, size: tuple[int, int]) -> None:
+    async with web.client() as client:
+        told = await client.submit("Readers must find a prompt.", roles=["requirements"])
+        await told.result(timeout=60)
+    paths = (
+        f"{runs.open}/sources",
+        f"{runs.open}/time",
+        "none/sources",
+        f"{runs.open}/difference?other={runs.failed}",
+        f"{runs.open}/prompts",
+        f"{told.run_id}/prompts",
+        f"{told.run_id}/prompts/1",
+    )
+    async with checked(web, scheme, size) as (page, check):
+        for path in paths:
+            await page.goto(f"{web.url}/reports/runs/{path}")
+            await check(path)
+        await page.get_by_role("button", name="Send").click()
+        await expect(page.get_by_role("table", name="Measures of the answers")).to_be_visible()
+        await check("a trial")

@@ -35,7 +35,8 @@ HOW: Final = "a: approve, r REASON: reject, m FILE: modify"
 
 def print_question(question: PendingQuestion) -> None:
     """Prints a question to standard error."""
-    from archon_services.cli.render.output import print_stderr, strip_controls
+    from archon_services.cli.render.output import print_stderr
+    from archon_services.reports.texts import strip_controls
 
     print_stderr(strip_controls(f"{question.role} asks:"))
     for text in question.lines():
@@ -47,8 +48,9 @@ def ask_terminal(question: PendingQuestion, send: Send, *, may_skip: bool = Fals
     if there is no answer: at the end of the input, or after an empty line, if it `may_skip` or the question is an
     approval."""
     from archon.errors import InvalidArgument
-    from archon_services.cli.render.output import print_stderr, strip_controls
+    from archon_services.cli.render.output import print_stderr
     from archon_services.cli.text_input import decode_utf8
+    from archon_services.reports.texts import strip_controls
 
     while True:
         line = _read_hidden() if question.is_secret else _read_line(HOW if question.is_approval else "")

@@ -81,7 +81,7 @@ class RunFilter:
 
     def admits(self, run: Run) -> bool:
         """Whether the run, with all its fields, is one of the wanted."""
-        from archon_services.cli.render.state_names import run_state_name
+        from archon_services.reports.state_names import run_state_name
 
         return not self.states or run_state_name(run).replace(" ", "-") in self.states
 

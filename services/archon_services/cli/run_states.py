@@ -20,7 +20,7 @@ async def run_states(client: Client, run_ids: Iterable[str]) -> dict[str, str]:
     """Returns the state of each run by its id; `removed` if it is not kept any more. Empty ids are left out. Raises
     Archon's errors."""
     from archon.errors import RunExpired, UnknownRun
-    from archon_services.cli.render.state_names import run_state_name
+    from archon_services.reports.state_names import run_state_name
 
     free = asyncio.Semaphore(AT_ONCE)
 

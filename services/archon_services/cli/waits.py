@@ -10,8 +10,8 @@ from typing import Final
 from archon.background import BackgroundLoop
 from archon.client import Client
 from archon.errors import ArchonError
-from archon_services.cli.render.output import strip_controls
 from archon_services.cli.render.run_screen import Screen
+from archon_services.reports.texts import strip_controls
 
 PATIENCE: Final = 5.0
 """Seconds that a task may wait for an instance without a note."""

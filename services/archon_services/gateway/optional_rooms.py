@@ -1,5 +1,5 @@
-"""The rooms whose packages are optional. They are loaded after the gateway has begun to serve: their packages take
-longer to import than all others together."""
+"""The rooms whose packages are optional, and the reports. They are loaded after the gateway has begun to serve: their
+packages take longer to import than all others together."""
 
 from __future__ import annotations
 
@@ -79,7 +79,12 @@ MCP: Final = OptionalRoom(
 
 AGUI: Final = OptionalRoom("AG-UI", "agui", "ag_ui", "archon_services.gateway.agui.room", "agui_room", ("/agui",))
 
-_ROOMS: Final = (A2A, MCP, AGUI)
+REPORTS: Final = OptionalRoom(
+    "the reports", "", "jinja2", "archon_services.gateway.reports.room", "reports_room", ("/reports/",)
+)
+"""Its package is one of archon-mesh itself, so that it is always served."""
+
+_ROOMS: Final = (A2A, MCP, AGUI, REPORTS)
 
 
 def optional_rooms() -> Iterator[Room]:

@@ -78,6 +78,19 @@ class GatewaySettings(ServiceSettings):
     body_seconds: float = Field(
         default=20.0, gt=0, description="seconds in which a request arrives at the HTTP gateway, headers and body each"
     )
+    trial_models: str = Field(
+        default="",
+        description="models that prompts may be tried with in the web page, separated by commas, the default first, "
+        "such as openai/gpt-5-mini; the HTTP gateway needs the key of their provider; `archon up` sets it to "
+        "ARCHON_MODEL; empty: none",
+    )
+    trial_usd: float = Field(default=0.25, gt=0, le=1_000, description="US dollars that one trial of a prompt may cost")
+    trial_usd_per_day: float = Field(
+        default=5.0, gt=0, le=100_000, description="US dollars that the trials of an identity may cost on a day in UTC"
+    )
+    trial_seconds: float = Field(
+        default=120.0, gt=0, le=3_600, description="seconds in which a trial of a prompt ends, its retries included"
+    )
     a2a_name: str = Field(
         default="archon", min_length=1, max_length=100, description="name of the mesh in its agent card"
     )

@@ -155,7 +155,7 @@ def make_plan(home: Home, options: MeshOptions) -> Plan:
         command = jaeger_command(Path(options.jaeger), home.root / jaeger.NAME, traces, taken)
         specs.append(ProcessSpec(jaeger.NAME, jaeger.NAME, command, base, traces.query, 11))  # stopped last
     etcd = options.etcd or addresses.get("etcd", "")
-    per_server = _server_environments(home, addresses, etcd, memory)
+    per_server = _server_environments(home, options, addresses, etcd, memory)
     for name in addresses:
         specs.append(_server(home, options, name, addresses[name], {**base, **per_server[name]}, taken, has_keys))
     plan = Plan(
@@ -195,7 +195,9 @@ def _base_environment(home: Home, registry: str, otlp: str, *, has_keys: bool) -
     return base
 
 
-def _server_environments(home: Home, addresses: Mapping[str, str], etcd: str, memory: str) -> dict[str, dict[str, str]]:
+def _server_environments(
+    home: Home, options: MeshOptions, addresses: Mapping[str, str], etcd: str, memory: str
+) -> dict[str, dict[str, str]]:
     """Returns the variables of each server that name its data and the servers that it calls."""
     audit_key = os.environ.get(audit_keys.VARIABLE) or str(home.audit_key)
     return {
@@ -207,7 +209,11 @@ def _server_environments(home: Home, addresses: Mapping[str, str], etcd: str, me
             "ARCHON_JOURNAL": os.environ.get("ARCHON_JOURNAL") or str(home.journal),
             audit_keys.VARIABLE: audit_key,
         },
-        GATEWAY: {"ARCHON_ORCHESTRATOR": _orchestrator(addresses), "ARCHON_MEMORY": memory},
+        GATEWAY: {
+            "ARCHON_ORCHESTRATOR": _orchestrator(addresses),
+            "ARCHON_MEMORY": memory,
+            "ARCHON_TRIAL_MODELS": os.environ.get("ARCHON_TRIAL_MODELS") or _models(options),
+        },
     }
 
 
@@ -238,6 +244,11 @@ def _role_environments(options: MeshOptions, base: Mapping[str, str], memory: st
     agents = {"ARCHON_PORT": "0", "ARCHON_MEMORY": memory, "ARCHON_DRAIN": os.environ.get("ARCHON_DRAIN") or DRAIN}
     agents |= {"ARCHON_MODEL": options.model} if options.model else {}
     return {role: {**base, **agents, **options.environment.get(role, {})} for role in ROLES}
+
+
+def _models(options: MeshOptions) -> str:
+    """Returns the models of the mesh's own agents, separated by commas."""
+    return options.model or os.environ.get("ARCHON_MODEL") or "offline"
 
 
 def _orchestrator(addresses: Mapping[str, str]) -> str:

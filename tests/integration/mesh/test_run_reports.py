@@ -14,7 +14,7 @@ from archon.types import TaskState
 from archon_mesh.explain import explain
 from archon_mesh.recorded import RecordedRun, fetch_run
 from archon_mesh.run_diff import RunDiff, diff_runs
-from archon_services.cli.render.run_diff import diff_lines
+from archon_services.reports.run_diff import diff_lines
 from archon_services.testing import InProcessMesh
 from tests.fixtures.waiting import eventually
 

@@ -20,6 +20,7 @@ from archon.security.policy import POLICY
 from archon_services.gateway.descriptors import FILES
 from archon_services.gateway.failures import HTTP_STATUS, connect_code
 from archon_services.gateway.openapi.room import FILE
+from tests.unit.docs.openapi_rooms import room_paths
 
 PROTOS: Final = Path(__file__).parents[3] / "protos"
 
@@ -238,6 +239,7 @@ def _own_paths() -> dict[str, Schema]:
                 },
             }
         },
+        **room_paths(),
         "/healthz": {
             "get": {
                 "operationId": "getHealth",

@@ -14,11 +14,11 @@ from archon.api.common.v1 import common_pb2
 from archon_mesh.llm import create_model
 from archon_mesh.node import role_handler
 from archon_services.cli.render.prompt_sections import LABELS
-from archon_services.cli.render.waterfall.document import waterfall_document
-from archon_services.cli.render.waterfall.spans import SpanKind, TimeKind
+from archon_services.reports.waterfall.document import waterfall_document
+from archon_services.reports.waterfall.spans import SpanKind, TimeKind
 from tests.fixtures.fake_link import FakeLink
 from tests.fixtures.reference_roles import reference_role
-from tests.unit.services.cli.render.waterfall.journals import delegation
+from tests.unit.services.reports.waterfall.journals import delegation
 
 PAGE = (Path(__file__).parents[3] / "docs" / "observability.md").read_text()
 BRIEF = (Path(__file__).parents[3] / "examples" / "documents" / "library.md").read_text()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from archon_services.cli.render.output import print_stderr, strip_controls
+from archon_services.cli.render.output import print_stderr
+from archon_services.reports.texts import strip_controls
 
 PATIENCE: Final = 5.0
 """Seconds without text of an answer after which a terminal says that it is slow."""

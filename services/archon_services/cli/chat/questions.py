@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from archon_services.cli.ask_terminal import HOW, print_question, read_decision, sealed
 from archon_services.cli.chat.lines import Lines
 from archon_services.cli.errors import CliError
-from archon_services.cli.render.output import print_stderr, strip_controls
+from archon_services.cli.render.output import print_stderr
+from archon_services.reports.texts import strip_controls
 
 if TYPE_CHECKING:
     from archon_services.cli.render.questions import PendingQuestion

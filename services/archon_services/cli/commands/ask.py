@@ -13,10 +13,11 @@ import typer
 from archon_services.cli.breakpoint_option import read_breakpoints
 from archon_services.cli.errors import OK, CliError
 from archon_services.cli.options import BreakOption, MetadataOption, OrchestratorOption, UserOption
-from archon_services.cli.render.output import is_terminal, print_stderr, strip_controls
+from archon_services.cli.render.output import is_terminal, print_stderr
 from archon_services.cli.run_metadata import metadata_of
 from archon_services.cli.target.mesh import orchestrator_client, orchestrator_flag
 from archon_services.cli.text_input import read_goal
+from archon_services.reports.texts import strip_controls
 
 if TYPE_CHECKING:
     from archon.strategy_choice import StrategyChoice
@@ -159,7 +160,7 @@ def _reason(choice: StrategyChoice) -> str:
 def _print(outcome: RunOutcome) -> None:
     """Prints the answer. Raises CliError if the run ended without success."""
     from archon_services.cli.render.answer import shown_answer
-    from archon_services.cli.render.state_names import state_name
+    from archon_services.reports.state_names import state_name
 
     run = outcome.run
     if outcome.code == OK:

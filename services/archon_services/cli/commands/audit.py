@@ -15,12 +15,13 @@ from archon.history import AuditEntry, AuditLink, ChainReport, PublicKeys, verif
 from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import FAILED, USAGE, CliError
 from archon_services.cli.options import JsonOption, KeyOption, OrchestratorOption, RegistryOption
-from archon_services.cli.render.output import local_time, print_json, print_table, strip_controls
+from archon_services.cli.render.output import print_json, print_table
 from archon_services.cli.render.verified import chain_sentence
 from archon_services.cli.target.audit_keys import public_keys
 from archon_services.cli.target.mesh import connecting, find_orchestrator, find_registry
 from archon_services.cli.wrapping import wrapped
 from archon_services.local_mesh.audit_keys import rotate_audit_key
+from archon_services.reports.texts import local_time, strip_controls
 
 audit = typer.Typer(invoke_without_command=True)
 

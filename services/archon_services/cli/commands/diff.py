@@ -41,7 +41,7 @@ def diff(
     """
     from archon.errors import ArchonError
     from archon_mesh.run_diff import diff_runs
-    from archon_services.cli.render.run_diff import diff_lines
+    from archon_services.reports.run_diff import diff_lines
 
     try:
         first, second = asyncio.run(_fetch(find_orchestrator(orchestrator), left, right, records=prompts))

@@ -15,10 +15,11 @@ from archon_services.cli.checks.finding import Finding, problem
 from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import FAILED, OK
 from archon_services.cli.options import JsonOption, OrchestratorOption, RegistryOption
-from archon_services.cli.render.output import console, is_terminal, print_json, strip_controls
+from archon_services.cli.render.output import console, is_terminal, print_json
 from archon_services.cli.target.mesh import checked_address
 from archon_services.cli.wrapping import wrapped
 from archon_services.local_mesh import MeshState, live_state
+from archon_services.reports.texts import strip_controls
 
 if TYPE_CHECKING:
     Checks = Sequence[tuple[str, Callable[[], list[Finding] | Awaitable[list[Finding]]]]]

@@ -31,7 +31,7 @@ from archon_services.cli.render.hook_text import (
     print_secret,
     values,
 )
-from archon_services.cli.render.output import print_json, strip_controls
+from archon_services.cli.render.output import print_json
 from archon_services.cli.run_states import run_states
 from archon_services.cli.schedule_options import NoteOption
 from archon_services.cli.target.mesh import call_orchestrator
@@ -47,6 +47,7 @@ from archon_services.cli.trigger_options import (
     run_request,
 )
 from archon_services.cli.when import seconds_of
+from archon_services.reports.texts import strip_controls
 
 if TYPE_CHECKING:
     from archon.client import Client

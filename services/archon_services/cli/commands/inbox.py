@@ -13,8 +13,9 @@ from archon.plain_text import counted
 from archon.wire import to_seconds
 from archon_services.cli.identity import calling_as
 from archon_services.cli.options import IdentityOption, JsonOption, OrchestratorOption
-from archon_services.cli.render.output import print_json, print_stderr, print_table, strip_controls
+from archon_services.cli.render.output import print_json, print_stderr, print_table
 from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
+from archon_services.reports.texts import strip_controls
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Question, Run

@@ -11,8 +11,9 @@ import typer
 from archon_services.cli.errors import NOT_FOUND, CliError
 from archon_services.cli.identity import calling_as
 from archon_services.cli.options import IdentityOption, JsonOption, OrchestratorOption
-from archon_services.cli.render.output import one_line, print_json, print_table, strip_controls
+from archon_services.cli.render.output import print_json, print_table
 from archon_services.cli.target.mesh import call_orchestrator
+from archon_services.reports.texts import one_line, strip_controls
 
 if TYPE_CHECKING:
     from archon.types import LearnedVersion
@@ -175,7 +176,7 @@ def _origin(version: LearnedVersion) -> str:
 
 
 def _time(version: LearnedVersion) -> str:
-    from archon_services.cli.render.output import local_time
+    from archon_services.reports.texts import local_time
 
     return local_time(version.create_time)
 

@@ -17,7 +17,7 @@ from archon_services.cli.interrupts import Signals
 from archon_services.cli.login.device_flow import Invitation, sign_in
 from archon_services.cli.login.grants import granted
 from archon_services.cli.login.stored import Login, write_login
-from archon_services.cli.render.output import zoned_time
+from archon_services.reports.texts import zoned_time
 
 ContextOption = Annotated[
     str, typer.Option("--context", metavar="NAME", help="The context; by default the one in use.")

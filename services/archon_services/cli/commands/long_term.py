@@ -17,9 +17,10 @@ from archon_services.cli.commands.memory import MemoryOption
 from archon_services.cli.commands.memory import memory as memory  # with the commands below
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import JsonOption
-from archon_services.cli.render.output import age, local_time, one_line, print_json, print_table, strip_controls
+from archon_services.cli.render.output import print_json, print_table
 from archon_services.cli.target.mesh import connecting, find_memory
 from archon_services.cli.text_input import read_text
+from archon_services.reports.texts import age, local_time, one_line, strip_controls
 
 if TYPE_CHECKING:
     from archon.memory import LongTermEntry, LongTermMemoryClient

@@ -11,9 +11,10 @@ import typer
 from archon.plain_text import counted
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption
-from archon_services.cli.render.output import age, one_line, print_json, print_stderr, print_table, strip_controls
+from archon_services.cli.render.output import print_json, print_stderr, print_table
 from archon_services.cli.target.mesh import connecting, find_memory, find_orchestrator, orchestrator_client
 from archon_services.cli.text_input import read_text
+from archon_services.reports.texts import age, one_line, strip_controls
 
 if TYPE_CHECKING:
     from archon.memory import MemoryItem

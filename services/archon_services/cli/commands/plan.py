@@ -14,10 +14,11 @@ from typer.core import TyperGroup
 from archon_services.cli.drawing_format import Format, format_of
 from archon_services.cli.errors import NOT_FOUND, UNREACHABLE, USAGE, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
-from archon_services.cli.render.output import console, is_terminal, save_text, strip_controls, style_of
+from archon_services.cli.render.output import console, is_terminal, save_text, style_of
 from archon_services.cli.target.mesh import find_target, orchestrator_client, orchestrator_flag
 from archon_services.cli.target.run import find_run_id
 from archon_services.cli.text_input import decode_utf8, read_text
+from archon_services.reports.texts import strip_controls
 
 if TYPE_CHECKING:
     from archon.api.common.v1.plan_pb2 import Plan

@@ -76,7 +76,7 @@ def _found(read: RunProvenance, step: str, text: str) -> tuple[Provenance, list[
 
 
 def _rendered(found: Provenance, quoted: list[QuotedSource] | None, form: Format) -> str:
-    from archon_services.cli.render.provenance import (
+    from archon_services.reports.provenance import (
         provenance_document,
         provenance_lines,
         provenance_svg,

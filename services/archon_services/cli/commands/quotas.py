@@ -6,8 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from archon_services.cli.options import JsonOption, OrchestratorOption
-from archon_services.cli.render.output import print_json, print_table, strip_controls
+from archon_services.cli.render.output import print_json, print_table
 from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
+from archon_services.reports.texts import strip_controls
 
 if TYPE_CHECKING:
     from archon.types import QuotaCount, QuotaUse

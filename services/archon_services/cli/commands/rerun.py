@@ -12,9 +12,10 @@ from archon_services.cli.commands.run import make_screen, print_outcome
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.fork_options import DryRunOption, EditOption, read_answers
 from archon_services.cli.options import JsonEventsOption, OrchestratorOption, RunArgument
-from archon_services.cli.render.output import is_terminal, print_json, strip_controls
+from archon_services.cli.render.output import is_terminal, print_json
 from archon_services.cli.target.mesh import find_target, orchestrator_flag
 from archon_services.cli.target.temporary_mesh import running_or_own_mesh
+from archon_services.reports.texts import strip_controls
 
 if TYPE_CHECKING:
     from archon_services.cli.follow_run import ForkRequest

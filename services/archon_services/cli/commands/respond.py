@@ -13,10 +13,10 @@ from archon_services.cli.ask_terminal import ask_terminal, print_question, seale
 from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.identity import calling_as
 from archon_services.cli.options import IdentityOption, OrchestratorOption, RunArgument
-from archon_services.cli.render.output import strip_controls
 from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client, orchestrator_flag
 from archon_services.cli.target.run import find_run_id
 from archon_services.cli.text_input import read_text
+from archon_services.reports.texts import strip_controls
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
@@ -140,7 +140,7 @@ def _select(run: Run, name: str, request_id: str) -> PendingQuestion | None:
 
 
 def _no_questions(run: Run) -> CliError:
-    from archon_services.cli.render.state_names import state_name
+    from archon_services.reports.state_names import state_name
 
     return CliError(f"run {run.run_id} asks no question; its state is {state_name(run.state)}")
 

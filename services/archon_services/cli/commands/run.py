@@ -190,8 +190,8 @@ async def _submit_later(target: Target, request: RunRequest, time: float) -> Non
     """Adds a schedule with one time."""
     from datetime import datetime
 
-    from archon_services.cli.render.output import local_time
     from archon_services.cli.target.mesh import orchestrator_client
+    from archon_services.reports.texts import local_time
 
     name = f"run-{datetime.fromtimestamp(time):%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:6]}"
     run: Any = request.options()
@@ -229,7 +229,7 @@ def print_outcome(outcome: RunOutcome, *, quiet: bool = False, flag: str = "", t
     is the address of Jaeger, if there is one."""
     from archon_services.cli.render.rerun import rerun_hint
     from archon_services.cli.render.run_summary import print_answer, print_summary
-    from archon_services.cli.render.state_names import state_name
+    from archon_services.reports.state_names import state_name
 
     print_answer(outcome.run)
     if not quiet:

@@ -11,11 +11,12 @@ import typer
 
 from archon.wire import parts_text, to_seconds
 from archon_services.cli.options import JsonOption, OrchestratorOption, WatchOption
-from archon_services.cli.render.output import age, one_line, print_json, print_table
+from archon_services.cli.render.output import print_json, print_table
 from archon_services.cli.run_filter import RunFilter, StateName
 from archon_services.cli.run_ids import short_length
 from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.watching import repeat
+from archon_services.reports.texts import age, one_line
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
@@ -131,8 +132,8 @@ def in_tree(runs: Sequence[Run]) -> Iterator[tuple[Run, str]]:
 
 def _row(run: Run, id_length: int, guide: str = "") -> tuple[str, ...]:
     from archon.run_view.convert import strategy_name
-    from archon_services.cli.render.run_summary import token_count
-    from archon_services.cli.render.state_names import run_state_name
+    from archon_services.reports.state_names import run_state_name
+    from archon_services.reports.texts import token_count
 
     roles = dict.fromkeys(task.role for task in run.tasks)
     usage = run.usage

@@ -11,10 +11,11 @@ import typer
 
 from archon_services.cli.errors import CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
-from archon_services.cli.render.output import console, is_terminal, print_json, strip_controls, style_of
+from archon_services.cli.render.output import console, is_terminal, print_json, style_of
 from archon_services.cli.target.mesh import Target, find_target, orchestrator_client, orchestrator_flag
 from archon_services.cli.target.run import find_run_id, read_events
 from archon_services.cli.wrapping import wrapped
+from archon_services.reports.texts import strip_controls
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import START_HINT, UNREACHABLE, CliError
 from archon_services.cli.options import JsonOption, WatchOption
-from archon_services.cli.render.output import age, print_json, print_table, shown_address
+from archon_services.cli.render.output import print_json, print_table, shown_address
 from archon_services.cli.watching import repeat
 from archon_services.local_mesh import MeshState, live_state
+from archon_services.reports.texts import age
 
 if TYPE_CHECKING:
     from archon_services.local_mesh.state import ProcessState

@@ -15,12 +15,13 @@ from archon.security.tokens import Audience, claims_of
 from archon_services.cli.contexts import find_home
 from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.options import JsonOption
-from archon_services.cli.render.output import print_json, print_table, zoned_time
+from archon_services.cli.render.output import print_json, print_table
 from archon_services.common.sealing import Sealer
 from archon_services.local_mesh import live_state
 from archon_services.local_mesh.audit_keys import prepare_audit_key
 from archon_services.local_mesh.browser_login import once
 from archon_services.local_mesh.tokens import TokenIssuer, user
+from archon_services.reports.texts import zoned_time
 
 token = typer.Typer(invoke_without_command=True)
 

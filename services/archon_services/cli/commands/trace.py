@@ -19,7 +19,7 @@ from archon_services.cli.target.mesh import find_orchestrator, orchestrator_clie
 from archon_services.cli.target.run import find_run_id, read_events
 
 if TYPE_CHECKING:
-    from archon_services.cli.render.waterfall.spans import Waterfall
+    from archon_services.reports.waterfall.spans import Waterfall
 
 MAX_CALLS: Final = 100_000
 """Records that are read; a run has fewer unless its agents flood it."""
@@ -81,9 +81,9 @@ def _format_of(file: Path | None) -> Format:
 
 async def _read(orchestrator: str, name: str) -> Waterfall:
     from archon.run_view import RunView
-    from archon_services.cli.render.waterfall.calls import Call, read_call
-    from archon_services.cli.render.waterfall.summary import DELETED, view_of
-    from archon_services.cli.render.waterfall.tree import waterfall
+    from archon_services.reports.waterfall.calls import Call, read_call
+    from archon_services.reports.waterfall.summary import DELETED, view_of
+    from archon_services.reports.waterfall.tree import waterfall
 
     async with orchestrator_client(orchestrator) as client:
         run = await client.get(await find_run_id(client, name))
@@ -101,20 +101,20 @@ async def _read(orchestrator: str, name: str) -> Waterfall:
 
 def _render(waterfall: Waterfall, form: Format, width: int) -> str:
     if form is Format.SVG:
-        from archon_services.cli.render.waterfall.svg import waterfall_svg
+        from archon_services.reports.waterfall.svg import waterfall_svg
 
         return waterfall_svg(waterfall)
     if form is Format.JSON:
-        from archon_services.cli.render.waterfall.document import waterfall_document
+        from archon_services.reports.waterfall.document import waterfall_document
 
         return json.dumps(waterfall_document(waterfall), indent=2, ensure_ascii=False) + "\n"
-    from archon_services.cli.render.waterfall.text import plain, waterfall_lines
+    from archon_services.reports.waterfall.text import plain, waterfall_lines
 
     return "\n".join(plain(line) for line in waterfall_lines(waterfall, width)) + "\n"
 
 
 def _print(waterfall: Waterfall, width: int) -> None:
-    from archon_services.cli.render.waterfall.text import waterfall_lines
+    from archon_services.reports.waterfall.text import waterfall_lines
 
     if not is_terminal():
         columns = os.environ.get("COLUMNS", "")

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 
 from archon_services.cli.contexts import active_context, find_home
 from archon_services.cli.options import JsonOption, OrchestratorOption
-from archon_services.cli.render.output import print_json, print_table, zoned_time
+from archon_services.cli.render.output import print_json, print_table
 from archon_services.cli.target.mesh import target_or_none
+from archon_services.reports.texts import zoned_time
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,13 @@ import typer
 
 from archon_services.cli.errors import NOT_FOUND, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
-from archon_services.cli.render.output import print_json, strip_controls
+from archon_services.cli.render.output import print_json
 from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
 from archon_services.cli.target.run import details_removed, find_run_id, read_events
+from archon_services.reports.texts import strip_controls
 
 if TYPE_CHECKING:
-    from archon_services.cli.render.why import DispatchReport
+    from archon_services.reports.why import DispatchReport
 
 
 def why(
@@ -30,7 +31,7 @@ def why(
     made again, and which rule of the plan took part."""
     from archon.hooks import DELIVERY_KEY, HOOK_KEY
     from archon.schedules import FIRE_KEY, SCHEDULE_KEY
-    from archon_services.cli.render.why import why_document, why_lines
+    from archon_services.reports.why import why_document, why_lines
 
     report, metadata = asyncio.run(_read(find_orchestrator(orchestrator), run))
     tasks = report.tasks(step)
@@ -53,7 +54,7 @@ def why(
 
 
 async def _read(orchestrator: str, name: str) -> tuple[DispatchReport, Mapping[str, str]]:
-    from archon_services.cli.render.why import DispatchReport
+    from archon_services.reports.why import DispatchReport
 
     report = DispatchReport()
     async with orchestrator_client(orchestrator) as client:

@@ -252,7 +252,7 @@ async def _run(request: RunRequest, template: Workflow, orchestrator: str, *, as
 async def _completed(target: Target, name: str) -> Run:
     """Returns a run with a plan. Raises CliError unless it has completed."""
     from archon.api.common.v1 import common_pb2
-    from archon_services.cli.render.state_names import state_name
+    from archon_services.reports.state_names import state_name
 
     async with orchestrator_client(target.orchestrator) as client:
         found = (await client.get(await find_run_id(client, name))).proto

@@ -13,10 +13,10 @@ from archon.run_view import RunView, TaskState
 from archon.types import RunBreakpoint, RunQuestion, RunRecord
 from archon.wire import described, to_seconds
 from archon_mesh.explain.event_text import event_text
-from archon_services.cli.render.output import strip_controls
 from archon_services.cli.render.run_text import clock_text, task_notes, task_text
 from archon_services.cli.render.task_tree import in_order
 from archon_services.debugging import FrameView, MemoryRead, Stepper
+from archon_services.reports.texts import strip_controls
 
 WIDTH: Final = 80
 MAX_NAMED: Final = 4

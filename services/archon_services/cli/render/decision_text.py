@@ -11,7 +11,7 @@ from archon.plain_text import duration
 from archon.types.bid import Bid
 from archon.types.resolution import Resolution
 from archon.types.verdict import Verdict
-from archon_services.cli.render.output import cost_text, one_line
+from archon_services.reports.texts import cost_text, one_line
 
 SHOWN: Final = 200
 """Characters of each text of a verdict."""

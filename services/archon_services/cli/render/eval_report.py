@@ -12,7 +12,7 @@ from archon.plain_text import counted, duration
 from archon_mesh.evals import CaseResult, Change, Comparison, EvalReport
 from archon_mesh.evals.comparison import ENOUGH
 from archon_mesh.evals.report import COST, PASSED, SECONDS, TOKENS
-from archon_services.cli.render.output import cost_text, one_line
+from archon_services.reports.texts import cost_text, one_line
 
 WIDTH: Final = 80
 MAX_FAILURES: Final = 20

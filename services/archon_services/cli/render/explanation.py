@@ -9,7 +9,7 @@ from typing import Final
 from archon.plain_text import iso_time
 from archon_mesh.explain import Audience, Explanation, Wording
 from archon_mesh.explain.explanation import confidence_text
-from archon_services.cli.render.output import strip_controls
+from archon_services.reports.texts import strip_controls
 
 WIDTH: Final = 80
 MAX_SEQS: Final = 6

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from archon_services.cli.render.output import local_time, one_line, print_table, strip_controls
+from archon_services.cli.render.output import print_table
 from archon_services.cli.when import duration_text
+from archon_services.reports.texts import local_time, one_line, strip_controls
 
 if TYPE_CHECKING:
     from archon.types import Hook, HookDelivery

@@ -6,7 +6,7 @@ from typing import Final
 
 from archon.api.orchestrator.v1 import run_pb2
 from archon.plain_text import duration
-from archon_services.cli.render.output import cost_text
+from archon_services.reports.texts import cost_text, number, percent
 
 HEADERS: Final = ("role", "instance", "tasks", "success", "mean", "p95", "cost", "stars", "bids kept", "won")
 NARROW: Final = 8
@@ -28,13 +28,3 @@ def metrics_row(metrics: run_pb2.InstanceMetrics) -> tuple[str, ...]:
         percent(metrics.bids_kept_rate) if metrics.bids else "-",
         percent(metrics.conflicts_won_rate) if metrics.conflicts else "-",
     )
-
-
-def number(weight: float) -> str:
-    """Returns a number of tasks, which may not be whole since older tasks count less: `12`, `3.5`."""
-    return f"{weight:,.0f}" if weight >= 10 or abs(weight - round(weight)) < 0.05 else f"{weight:.1f}"
-
-
-def percent(part: float) -> str:
-    """Returns a part from 0 to 1 in percent."""
-    return f"{100 * part:.0f} %"

@@ -6,7 +6,7 @@ from archon.plain_text import duration
 from archon.run_view import RunView
 from archon.run_view.message import MessageState, MessageView
 from archon.types import Message
-from archon_services.cli.render.output import one_line
+from archon_services.reports.texts import one_line
 
 _WIDTH = 200
 """Characters of a content that are shown."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from archon.api.common.v1 import common_pb2, plan_pb2
 from archon.types import PlanStep
-from archon_services.cli.render.state_names import state_name
+from archon_services.reports.state_names import state_name
 
 
 @dataclass(frozen=True, slots=True)

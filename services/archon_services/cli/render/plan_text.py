@@ -9,9 +9,9 @@ from archon.api.common.v1 import plan_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.plain_text import counted, duration
 from archon.wire import to_seconds
-from archon_services.cli.render.output import cost_text, one_line
 from archon_services.cli.render.plan_document import estimate_of, in_order
-from archon_services.cli.render.state_names import state_name
+from archon_services.reports.state_names import state_name
+from archon_services.reports.texts import cost_text, one_line
 
 WIDTH: Final = 80
 """Characters of a line that only describes."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from archon.plain_text import counted, duration
 from archon_mesh.run_diff import PieceKind
-from archon_services.cli.render.output import cost_text, strip_controls
-from archon_services.cli.render.run_diff import marked_inline
 from archon_services.cli.wrapping import wrapped
+from archon_services.reports.run_diff import marked_inline
+from archon_services.reports.texts import cost_text, strip_controls
 
 if TYPE_CHECKING:
     from archon_mesh.llm import ModelReply

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from archon.json_text import json_object
 from archon.registry import Profile, Registration
-from archon_services.cli.render.output import cost_text, strip_controls
 from archon_services.cli.render.plan_text import about
 from archon_services.cli.wrapping import wrapped
+from archon_services.reports.texts import cost_text, strip_controls
 
 
 def profile_text(instance: Registration) -> str:

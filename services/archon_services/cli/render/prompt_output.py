@@ -14,9 +14,10 @@ from typing_extensions import override
 
 from archon.api.orchestrator.v1.run_pb2 import RunRecord
 from archon_services.cli.errors import CliError
-from archon_services.cli.render.output import console, is_terminal, strip_controls
+from archon_services.cli.render.output import console, is_terminal
 from archon_services.cli.render.prompt_report import Line, record_document, record_lines
 from archon_services.cli.render.prompt_sections import Prompt
+from archon_services.reports.texts import strip_controls
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from archon.api.orchestrator.v1.run_pb2 import RunRecord
 from archon.json_text import json_or
-from archon_services.cli.render.output import one_line
 from archon_services.cli.render.prompt_sections import Prompt, PromptMessage, messages_of, redaction, request_of
+from archon_services.reports.texts import one_line
 
 MIN_CACHED: Final = 1_024
 """Tokens of a beginning from which on providers keep it

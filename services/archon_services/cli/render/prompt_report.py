@@ -11,7 +11,6 @@ from archon.api.orchestrator.v1.run_pb2 import RunRecord
 from archon.json_text import json_object
 from archon.plain_text import counted, duration
 from archon.wire import to_seconds
-from archon_services.cli.render.output import cost_text
 from archon_services.cli.render.prompt_sections import (
     TOOLS,
     Prompt,
@@ -23,7 +22,7 @@ from archon_services.cli.render.prompt_sections import (
     request_of,
 )
 from archon_services.cli.render.prompt_suggestions import suggestions
-from archon_services.cli.render.run_summary import tokens_text
+from archon_services.reports.texts import cost_text, tokens_text
 
 Line = tuple[str, str]
 """A text, and its style."""

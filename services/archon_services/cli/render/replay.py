@@ -7,9 +7,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from archon.plain_text import counted
-from archon_services.cli.render.output import one_line, print_table, strip_controls
+from archon_services.cli.render.output import print_table
 from archon_services.cli.render.verified import run_sentence
 from archon_services.cli.wrapping import wrapped
+from archon_services.reports.texts import one_line, strip_controls
 
 if TYPE_CHECKING:
     from archon.history import RunReport

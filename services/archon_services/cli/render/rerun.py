@@ -10,9 +10,9 @@ from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.plain_text import counted
 from archon.types import ForkDecision, ForkPreview, TaskState
-from archon_services.cli.render.output import one_line
-from archon_services.cli.render.state_names import is_reused
 from archon_services.cli.run_ids import SHORT
+from archon_services.reports.state_names import is_reused
+from archon_services.reports.texts import one_line
 
 MAX_NAMED: Final = 20
 """Reused tasks that are named."""

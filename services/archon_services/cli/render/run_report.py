@@ -14,14 +14,13 @@ from archon.run_view import RunView, TaskState, Usage, convert
 from archon.wire import to_seconds
 from archon_services.cli.render.decision_text import bid_text, winning_bid
 from archon_services.cli.render.incidents import incident_text
-from archon_services.cli.render.output import cost_text, local_time, one_line
 from archon_services.cli.render.plan_document import estimate_of
 from archon_services.cli.render.plan_text import about, took_pieces
 from archon_services.cli.render.questions import PendingQuestion, pending_question
-from archon_services.cli.render.run_summary import tokens_text
 from archon_services.cli.render.run_text import clock_text, degraded_text, stop_reasons, task_notes, waiting_text
-from archon_services.cli.render.state_names import state_name, task_label, task_state_name
 from archon_services.cli.render.task_tree import children_of, in_order
+from archon_services.reports.state_names import state_name, task_label, task_state_name
+from archon_services.reports.texts import cost_text, local_time, one_line, tokens_text
 
 STEP_SHOWN: Final = 70
 """Characters of the description of a step; `archon plan show` prints more of it."""

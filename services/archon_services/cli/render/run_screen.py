@@ -15,7 +15,7 @@ from archon.run_view import RunView, TaskState, TaskView
 from archon.types import RunEvent
 from archon.wire import to_seconds
 from archon_services.cli.render.decision_text import decision_lines
-from archon_services.cli.render.output import console, print_stderr, strip_controls, style_of
+from archon_services.cli.render.output import console, print_stderr, style_of
 from archon_services.cli.render.questions import asked_question, pending_question
 from archon_services.cli.render.run_text import (
     clock_text,
@@ -26,6 +26,7 @@ from archon_services.cli.render.run_text import (
     task_text,
 )
 from archon_services.cli.render.task_tree import children_of, in_order
+from archon_services.reports.texts import strip_controls
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -9,14 +9,14 @@ from typing import Final
 from archon.api.common.v1 import common_pb2
 from archon.api.orchestrator.v1 import run_pb2
 from archon.plain_text import duration
-from archon.run_view import Usage
 from archon_services.cli.render.answer import has_json, shown_answer
 from archon_services.cli.render.incidents import incident_text
-from archon_services.cli.render.output import cached_text, console, cost_text, is_terminal, print_table, strip_controls
+from archon_services.cli.render.output import console, is_terminal, print_table
 from archon_services.cli.render.rerun import rerun_hint
-from archon_services.cli.render.state_names import state_name, task_label, task_state_name
 from archon_services.cli.render.task_tree import in_order
 from archon_services.cli.wrapping import wrapped
+from archon_services.reports.state_names import state_name, task_label, task_state_name
+from archon_services.reports.texts import cached_text, cost_text, strip_controls, token_count
 
 WIDE: Final = 100
 """Characters of a terminal that has room for all columns of the summary."""
@@ -104,17 +104,6 @@ def version_of(run: run_pb2.Run, task: run_pb2.Task, versions: Mapping[str, int]
         other for other in run.tasks if other.role == task.role and other.state == common_pb2.TASK_STATE_COMPLETED
     ]
     return task.memory_version or (versions.get(task.role, 0) if completed == [task] else 0)
-
-
-def token_count(count: int, usage: common_pb2.Usage | Usage) -> str:
-    """Formats a number of tokens; with `~` if the usage is an estimate."""
-    return f"{'~' if usage.estimated else ''}{count:,}"
-
-
-def tokens_text(usage: common_pb2.Usage | Usage, noun: str = "") -> str:
-    """Formats the tokens in and out, with the share of the former that providers had in their caches."""
-    cached = cached_text(usage.cached_input_tokens, usage.input_tokens)
-    return f"{token_count(usage.input_tokens, usage)}{noun} in{cached}, {token_count(usage.output_tokens, usage)} out"
 
 
 def _span(timed: run_pb2.Run | run_pb2.Task) -> float:

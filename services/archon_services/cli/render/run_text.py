@@ -15,10 +15,8 @@ from archon.types import Message
 from archon.wire import policy_from_proto
 from archon_services.cli.render.decision_text import decision_lines, settled_text, verdict_lines
 from archon_services.cli.render.message_text import content_text, receiver_text
-from archon_services.cli.render.output import cost_text, one_line
 from archon_services.cli.render.questions import decision_text, timed_out_text, truncate
-
-INSUFFICIENT_BUDGET: Final = "budget request denied: not enough left"
+from archon_services.reports.texts import INSUFFICIENT_BUDGET, cost_text, one_line
 
 _QUESTION_SHOWN: Final = 400
 """Characters of a question in an event line; `archon show` and `archon respond` print all of it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from archon_services.cli.render.output import zoned_time
+from archon_services.reports.texts import zoned_time
 
 if TYPE_CHECKING:
     from archon.history import ChainReport, RunReport

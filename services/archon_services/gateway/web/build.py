@@ -105,6 +105,7 @@ def main(arguments: Sequence[str]) -> int:
 def _sources() -> Iterator[Path]:
     for pattern in ("package-lock.json", "*.ts", "svelte.config.js", "index.html", "public/*", "src/**/*"):
         yield from sorted(path for path in FOLDER.glob(pattern) if path.is_file())
+    yield FOLDER.parent / "reports" / "base.css"
     yield from sorted(_STUBS.rglob("*.ts"))
 
 

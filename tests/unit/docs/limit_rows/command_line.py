@@ -37,8 +37,8 @@ LIMITS: Final[list[Limit]] = [
     ),
     Limit(
         "`archon trace`: records that are read; rows of the text; rows of the SVG; characters of a line",
-        "{archon_services.cli.commands.trace:MAX_CALLS}; {archon_services.cli.render.waterfall.text:MAX_ROWS}; "
-        "{archon_services.cli.render.waterfall.svg:MAX_ROWS}; {archon_services.cli.render.waterfall.text:MAX_WIDTH}",
+        "{archon_services.cli.commands.trace:MAX_CALLS}; {archon_services.reports.waterfall.text:MAX_ROWS}; "
+        "{archon_services.reports.waterfall.svg:MAX_ROWS}; {archon_services.reports.waterfall.text:MAX_WIDTH}",
         "A note says so; the JSON has all spans.",
         [
             "test_rows_beyond_the_limit_are_counted",

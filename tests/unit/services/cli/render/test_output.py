@@ -6,6 +6,7 @@ import pytest
 
 from archon_services.cli.render import output
 from archon_services.cli.run_ids import short_length
+from archon_services.reports.texts import age, axis_label, one_line
 
 HEADERS = ("run", "age", "goal")
 ROWS = [("01a206428344", "2 m", "Build a small app that keeps track of things and never forgets any of them")]
@@ -43,11 +44,11 @@ def test_without_a_terminal_rows_are_single_lines(capsys: pytest.CaptureFixture[
     ("seconds", "text"), [(-3, "0 s"), (59, "59 s"), (60, "1 m"), (7_199, "1 h"), (90_000, "1 d"), (864_000, "10 d")]
 )
 def test_an_age_has_one_unit(seconds: float, text: str) -> None:
-    assert output.age(seconds) == text
+    assert age(seconds) == text
 
 
 def test_a_long_text_is_one_shortened_line_without_control_characters() -> None:
-    assert output.one_line("a\n\tb \x1b[31mc " + "d" * 50, 12) == "a b [31mc d…"
+    assert one_line("a\n\tb \x1b[31mc " + "d" * 50, 12) == "a b [31mc d…"
 
 
 def test_ids_are_as_short_as_they_can_be_told_apart() -> None:
@@ -57,7 +58,7 @@ def test_ids_are_as_short_as_they_can_be_told_apart() -> None:
 
 def test_the_labels_of_a_short_axis_differ() -> None:
     total = 0.03
-    assert [output.axis_label(total * number / 4, total) for number in range(5)] == [
+    assert [axis_label(total * number / 4, total) for number in range(5)] == [
         *("0 s", "7.5 ms", "15 ms", "22.5 ms", "30 ms")
     ]
-    assert [output.axis_label(10 * number / 4, 10) for number in range(3)] == ["0 s", "2.50 s", "5.00 s"]
+    assert [axis_label(10 * number / 4, 10) for number in range(3)] == ["0 s", "2.50 s", "5.00 s"]

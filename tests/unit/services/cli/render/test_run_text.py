@@ -7,7 +7,7 @@ from archon.api.orchestrator.v1 import run_pb2
 from archon.run_view import RunView
 from archon.types import RunEvent
 from archon_services.cli.render.run_text import run_event_text, task_event_text, task_notes, task_text, waiting_text
-from archon_services.cli.render.state_names import state_name
+from archon_services.reports.state_names import state_name
 from tests.unit.services.cli.render.run_events import COMPLETED, event, numbered
 
 ROLES = ("requirements", "designer")

@@ -28,10 +28,15 @@ export async function call(service: string, method: string, init: object, { head
   const request = schemaOf("Request");
   const body = JSON.stringify(toJson(request, create(request, init)));
   const sent = { "content-type": "application/json", "connect-protocol-version": "1", "connect-timeout-ms": String(TIMEOUT_MS), ...headers };
+  return fromJson(schemaOf("Response"), await send(`/${service}/${name}`, { method: "POST", headers: sent, body }));
+}
+
+/** Sends a request to the gateway and returns the JSON of its answer. Throws a CallError. */
+export async function send(path: string, init: RequestInit = {}): Promise<Json> {
   let answer: Json | undefined;
   let response: Response;
   try {
-    response = await fetch(`/${service}/${name}`, { method: "POST", redirect: "error", headers: sent, body, signal: AbortSignal.timeout(TIMEOUT_MS) });
+    response = await fetch(path, { redirect: "error", signal: AbortSignal.timeout(TIMEOUT_MS), ...init });
     answer = await read(response);
   } catch (thrown) {
     throw thrown instanceof DOMException && thrown.name === "TimeoutError"
@@ -42,7 +47,7 @@ export async function call(service: string, method: string, init: object, { head
     const { code, message } = Object(answer) as { code?: string; message?: string };
     throw new CallError(code ?? CODES[response.status] ?? "unknown", message || `The gateway has answered with HTTP status ${response.status}.`);
   }
-  return fromJson(schemaOf("Response"), answer);
+  return answer;
 }
 
 /** Returns the JSON of an answer; undefined if it has another form. Throws if the connection or the time ends. */

@@ -18,6 +18,7 @@ class ThemeChoice {
   }
 
   #show(): void {
+    document.cookie = `theme=${this.value};path=/reports;samesite=lax`; // of documents without scripts
     if (this.value === "") delete document.documentElement.dataset["theme"];
     else document.documentElement.dataset["theme"] = this.value;
   }

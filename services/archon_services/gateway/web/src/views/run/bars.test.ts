@@ -37,8 +37,8 @@ function pipeline(): RunView {
   );
 }
 
-test("the critical path goes through the predecessor that ended last", () => {
-  const { rows, total } = waterfallOf(pipeline(), 0);
+test("tasks of the critical path are marked", () => {
+  const { rows, total } = waterfallOf(pipeline(), 0, ["b", "c"]);
   expect(rows.map(({ task, critical }) => [task.role, critical])).toEqual([["a", false], ["b", true], ["c", true]]);
   expect(total).toBe(8_000);
 });

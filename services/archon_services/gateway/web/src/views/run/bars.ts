@@ -2,7 +2,6 @@
 import type { RunView } from "@sdk/runView/run.js";
 import type { TaskView } from "@sdk/runView/task.js";
 import { duration } from "../../parts/format.js";
-import { criticalPath } from "./criticalPath.js";
 
 export interface Bar {
   /** Start and end as parts of the whole time, 0 to 1. */
@@ -28,12 +27,11 @@ export interface Waterfall {
 
 const KINDS: Readonly<Record<string, string>> = { working: "busy", completed: "good", canceled: "over", "given back": "over", asked: "waiting" };
 
-/** Returns the rows of a run until a time, in the order in which the tasks were created. */
-export function waterfallOf(view: RunView, now: number): Waterfall {
+/** Returns the rows of a run until a time, in the order in which the tasks were created; `path` has the tasks on its critical path. */
+export function waterfallOf(view: RunView, now: number, path: readonly string[] = []): Waterfall {
   const until = Math.max(view.ended || now, view.started + 1);
   const total = until - view.started;
   const part = (at: number): number => Math.min(1, Math.max(0, (at - view.started) / total));
-  const path = criticalPath(view, until);
   const wait = (from: number, to: number): Bar => ({ from: part(from), to: part(to), kind: "wait", title: `waits for ${duration(to - from)}` });
   const rows = [...view.tasks.values()].map((task) => {
     const bars: Bar[] = [];
@@ -46,7 +44,7 @@ export function waterfallOf(view: RunView, now: number): Waterfall {
       since = end;
     }
     if (!task.final && task.state !== "WORKING" && until > since) bars.push(wait(since, until));
-    return { task, bars, critical: path.has(task.taskId), text: duration((task.ended || until) - task.created) };
+    return { task, bars, critical: path.includes(task.taskId), text: duration((task.ended || until) - task.created) };
   });
   return { rows, total };
 }
