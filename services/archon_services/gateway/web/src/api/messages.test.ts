@@ -4,7 +4,7 @@ import types from "virtual:types";
 // The library itself, in place of which the page has messages.ts.
 import * as library from "../../node_modules/@bufbuild/protobuf/dist/esm/index.js";
 import type { DescField, DescMessage, FileRegistry } from "../../node_modules/@bufbuild/protobuf/dist/esm/index.js";
-import { FileDescriptorProtoSchema, FileDescriptorSetSchema, file_google_protobuf_duration, file_google_protobuf_timestamp, type FileDescriptorProto } from "../../node_modules/@bufbuild/protobuf/dist/esm/wkt/index.js";
+import { FileDescriptorProtoSchema, FileDescriptorSetSchema, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, type FileDescriptorProto } from "../../node_modules/@bufbuild/protobuf/dist/esm/wkt/index.js";
 import { protoCamelCase } from "../../node_modules/@bufbuild/protobuf/dist/esm/reflect/index.js";
 import { create, fromJson, toJson, type Json } from "./messages.js";
 
@@ -22,7 +22,7 @@ const MESSAGES = NAMES.map((name) => registry.getMessage(name) as DescMessage);
 
 /** Adds each file after those whose types it uses. */
 function registryOf(files: FileDescriptorProto[]): FileRegistry {
-  const done = [file_google_protobuf_duration.proto, file_google_protobuf_timestamp.proto];
+  const done = [file_google_protobuf_duration.proto, file_google_protobuf_field_mask.proto, file_google_protobuf_timestamp.proto];
   let left = files;
   for (const message of files.flatMap((file) => file.messageType)) for (const each of [message, ...message.nestedType]) for (const field of each.field) field.jsonName = protoCamelCase(field.name);
   let made = library.createFileRegistry(library.create(FileDescriptorSetSchema, { file: done }));
