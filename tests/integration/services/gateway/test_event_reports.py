@@ -119,6 +119,7 @@ def texts_in(content: Any) -> list[str]:
     return [text for value in values for text in texts_in(value)]
 
 
+@pytest.mark.slow
 async def test_each_chunk_has_whole_events(served: GatewayMesh) -> None:
     """Clients that decode each chunk by itself would break a character that lies in two."""
     async with served.http(OPERATOR) as http:
@@ -249,6 +250,7 @@ async def test_a_page_elsewhere_reads_the_errors_of_the_guard(tmp_path: Path, mo
     assert "access-control-allow-origin" not in plain.headers
 
 
+@pytest.mark.slow
 async def test_a_client_that_still_sends_sees_why_its_body_is_refused(served: GatewayMesh) -> None:
     """A server that answers and closes resets the connection below a client that has not read yet."""
     async with served.http(OPERATOR) as http:

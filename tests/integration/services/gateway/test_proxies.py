@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx2
 import pytest
@@ -86,10 +86,13 @@ async def front(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         return "done"
 
     with pytest.MonkeyPatch.context() as monkeypatch:
-        async with gateway_mesh(
-            folder, monkeypatch, port=first, trusted_proxies="127.0.0.1", http_drain_seconds=4
-        ) as served:
-            settings = settings_for(served.mesh, port=second, trusted_proxies="127.0.0.1", http_drain_seconds=4)
+        options: dict[str, Any] = {
+            "trusted_proxies": "127.0.0.1",
+            "http_drain_seconds": 4,
+            "requests_per_second": 10_000.0,
+        }
+        async with gateway_mesh(folder, monkeypatch, port=first, **options) as served:
+            settings = settings_for(served.mesh, port=second, **options)
             other = LocalService(open_gateway, **settings)
             await other.start()
             agent = AgentServer("patient", handler=wait, settings=AgentSettings(registry=served.mesh.registry.address))
