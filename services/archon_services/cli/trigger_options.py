@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from archon_services.cli.errors import USAGE, CliError
 from archon_services.cli.run_metadata import metadata_of
 from archon_services.cli.run_options import StrategyName, budget_of
 
 if TYPE_CHECKING:
+    from archon.api.orchestrator.v1.orchestrator_service_pb2 import SubmitRunRequest
     from archon_services.cli.follow_run import RunRequest
 
 WorkflowOption = Annotated[str, typer.Option(metavar="NAME", help="A workflow to run instead of a goal.")]
@@ -56,3 +58,11 @@ def run_changes(
     budget = budget_of(tokens=tokens, cost=cost, depth=None)
     given = {"roles": role or None, "session_id": session, "timeout": timeout, "budget": budget}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def check_goal(run: SubmitRunRequest) -> None:
+    """Raises CliError if a goal would take the place of a workflow, which its plan would then lack."""
+    from archon_mesh.workflows.role import MEDIA_TYPE
+
+    if any(part.media_type == MEDIA_TYPE for part in run.goal):
+        raise CliError("it runs a workflow, and has no other goal", hint="Remove it, and add another one.", code=USAGE)

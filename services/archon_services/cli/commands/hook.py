@@ -43,6 +43,7 @@ from archon_services.cli.trigger_options import (
     TimeoutOption,
     TokensOption,
     WorkflowOption,
+    check_goal,
     run_changes,
     run_request,
 )
@@ -214,7 +215,13 @@ def edit(
     changes: Any = {key: value for key, value in given.items() if value is not None}
     if not changes and not reseal:
         raise CliError("nothing to change: give an option", code=USAGE)
-    edited = _call(orchestrator, lambda client: client.hooks.update(name, reseal=reseal, etag=etag, **changes))
+
+    async def change(client: Client) -> Hook:
+        if goal:
+            check_goal((await client.hooks.get(name)).proto.run)
+        return await client.hooks.update(name, reseal=reseal, etag=etag, **changes)
+
+    edited = _call(orchestrator, change)
     _print_added(edited, "", as_json=as_json)
 
 

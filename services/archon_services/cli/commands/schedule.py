@@ -43,6 +43,7 @@ from archon_services.cli.trigger_options import (
     TimeoutOption,
     TokensOption,
     WorkflowOption,
+    check_goal,
     run_changes,
     run_request,
 )
@@ -233,9 +234,13 @@ def edit(
     run: Any = run_changes(role=role, session=session, timeout=timeout, tokens=budget_tokens, cost=budget_cost)
     if not (options or goal or run):
         raise CliError("nothing to change: give an option", code=USAGE)
-    edited = _call(
-        orchestrator, lambda client: client.schedules.edit(name, goal=goal or None, run=run, etag=etag, **options)
-    )
+
+    async def change(client: Client) -> Schedule:
+        if goal:
+            check_goal((await client.schedules.get(name)).proto.run)
+        return await client.schedules.edit(name, goal=goal or None, run=run, etag=etag, **options)
+
+    edited = _call(orchestrator, change)
     if as_json:
         print_json(values(edited))
     else:
