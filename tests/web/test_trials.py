@@ -30,8 +30,10 @@ async def test_a_prompt_is_changed_sent_and_compared(web: WebMesh) -> None:
         await expect(page.get_by_role("heading", name="Answer 1, compared with the recorded one")).to_be_visible()
         await expect(page.locator("ins").first).to_be_visible()
         await expect(message).to_have_value("Readers must find two prompts, and compare their answers.")
+        await message.fill("\n  First an empty line.\n")
         await page.get_by_role("button", name="Send").click()
-        await expect(measures.get_by_role("row")).to_have_count(3)
+        await expect(page.get_by_text("First an empty line.").first).to_be_visible()
+        await expect(message).to_have_value("\n  First an empty line.\n")
         async with web.client() as client:
             assert (await client.get(run_id)).usage.model_calls == 2, "the run is as it was"
 

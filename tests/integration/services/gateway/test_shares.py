@@ -104,7 +104,9 @@ async def test_a_made_link_shows_its_run_and_no_other(served: GatewayMesh) -> No
         run_id = await served.submit(http, wait="10s")
         path = await _made(http, run_id)
     async with served.http() as stranger:
-        run = (await stranger.get(path)).json()["run"]
+        shown = await stranger.get(path)
+        run = shown.json()["run"]
+        assert shown.headers["cache-control"] == "no-store", "a revoked link is in no cache"
         async with watching(stranger, f"{path}/events") as reader:
             events = await reader.all()
         token = path.removeprefix("/shared/")

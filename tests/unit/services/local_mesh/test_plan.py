@@ -66,3 +66,19 @@ def test_the_role_of_workflows_is_started_again_beside_the_orchestrator_whose_ru
         (MeshOptions(replicas={"workflow": 0}, free_ports=True), False),
     ):
         assert ("workflow" in {spec.role for spec in make_plan(home, options).specs}) is started
+
+
+def test_the_gateway_tries_prompts_with_the_model_of_the_agents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ARCHON_TRIAL_MODELS", raising=False)
+    monkeypatch.setenv("ARCHON_MODEL", "openai/gpt-5-mini")
+
+    def models(**options: str) -> str:
+        plan = make_plan(Home(tmp_path), MeshOptions(free_ports=True, **options))  # type: ignore[arg-type]
+        [gateway] = [spec for spec in plan.specs if spec.name == "gateway"]
+        return gateway.environment["ARCHON_TRIAL_MODELS"]
+
+    assert (models(), models(model="offline")) == ("openai/gpt-5-mini", "offline")
+    monkeypatch.setenv("ARCHON_TRIAL_MODELS", "openai/gpt-5-nano")
+    assert models() == "openai/gpt-5-nano", "a choice of the user's own counts"
