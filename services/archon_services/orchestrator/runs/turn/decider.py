@@ -139,7 +139,7 @@ class Decider:
                 place = place_of(run, task)
                 if place.not_before > decision.now:
                     self._timer.advance(place.not_before)
-                elif (given := decision_of(run, task, self._transport.record_weight)) is not None:
+                elif (given := decision_of(run, task, self._weight_of)) is not None:
                     self._decide_step(run, given, decision)
                 elif task.step_id and (failure := input_failure(run, task)) is not None:
                     self._fail_input(run, place, failure, decision)
@@ -151,6 +151,9 @@ class Decider:
             candidates = self._candidates.take(run, ()) if decision.made_ready else []
             decision.made_ready = False
         placement.pass_on()
+
+    def _weight_of(self, role: str, instance_id: str) -> float:
+        return self._transport.record_weight(role, instance_id)
 
     def _decide_step(self, run: RunState, given: inp.DecisionIn, decision: Decision) -> None:
         if self._apply(run, decide(run, given, decision.now), decision):
