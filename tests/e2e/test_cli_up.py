@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.terminal import Terminal
+from tests.fixtures.programs import is_alive
 from tests.fixtures.waiting import wait_until
 
 
@@ -56,9 +57,9 @@ def test_down_stops_the_mesh_of_demo_keep(terminal: Terminal) -> None:
     assert terminal.archon("demo", "--keep").code == 0
     pids = [process.pid for process in terminal.state().processes]
     assert len(pids) == 10
-    assert all(Path(f"/proc/{pid}").exists() or _alive(pid) for pid in pids)
+    assert all(Path(f"/proc/{pid}").exists() or is_alive(pid) for pid in pids)
     assert "Stopped the mesh" in terminal.archon("down").out
-    assert not any(map(_alive, pids))
+    assert not any(map(is_alive, pids))
     again = terminal.archon("down")
     assert (again.code, "No mesh is running" in again.out) == (0, True)
 
@@ -127,7 +128,7 @@ def test_a_mesh_whose_folder_was_removed_makes_room_for_the_next(terminal: Termi
     previous = terminal.state()
     remove(terminal.home)
     assert terminal.archon("up", "--only", "registry", "--detach").code == 0
-    wait_until(lambda: not _alive(previous.pid))
+    wait_until(lambda: not is_alive(previous.pid))
     assert terminal.state().pid != previous.pid
     assert terminal.state().phase == "ready", "the previous mesh leaves the files of this one alone"
     assert terminal.archon("agents").code == 0
@@ -220,14 +221,6 @@ def test_commands_import_their_dependencies_when_they_run() -> None:
     script = f"import sys; {commands}; print(*(name for name in {heavy} if name in sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from archon.client import Client
 from archon.errors import DeadlineExceeded
 from archon_services.testing.mesh import LocalMesh
 from tests.e2e.terminal import PATIENCE, Terminal
+from tests.fixtures.programs import is_alive
 from tests.fixtures.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -45,7 +46,7 @@ async def test_killed_process_is_restarted_and_the_mesh_serves() -> None:
         assert_private(mesh.home)
         pids, home = mesh.pids, mesh.home
         mesh.freeze("implementer-1")
-    assert not any(map(_alive, pids.values()))
+    assert not any(map(is_alive, pids.values()))
     assert not home.exists()
 
 
@@ -94,12 +95,4 @@ def test_mesh_ends_with_a_killed_test() -> None:
             assert len(pids) == 3
         finally:
             os.kill(process.pid, signal.SIGKILL)
-    wait_until(lambda: not any(map(_alive, pids)))
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    wait_until(lambda: not any(map(is_alive, pids)))

@@ -18,7 +18,7 @@ def lines(of: type[ArchonError], indent: str = "  ") -> Iterator[str]:
     classes = [each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, ArchonError)]
     below = [each for each in classes if of in each.__bases__]
     for each in below:
-        built_in = [base.__name__ for base in each.__bases__ if not issubclass(base, ArchonError)]
+        built_in = [base.__name__ for base in each.__bases__ if base.__module__ == "builtins"]
         line = f"{indent}+ {each.__name__}"
         line = f"{line:<{CODE}}{each.code if of is ArchonError else '':<22}" + (f"({built_in[0]})" if built_in else "")
         yield line.rstrip()

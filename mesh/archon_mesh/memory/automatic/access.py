@@ -11,8 +11,9 @@ from typing import Any, Final, Protocol, TypeVar, cast
 from archon.clock import monotonic
 from archon.errors import ArchonError, DataLoss, Unavailable
 from archon.memory.long_term.entry import FoundEntry, LongTermEntry
+from archon_mesh.memory.long_term.entry_writer import NewEntry
 from archon_mesh.memory.long_term.guard import Guard
-from archon_mesh.memory.long_term.memory import LongTermMemory, NewEntry
+from archon_mesh.memory.long_term.memory import LongTermMemory
 
 T = TypeVar("T")
 

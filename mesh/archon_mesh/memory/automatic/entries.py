@@ -10,7 +10,7 @@ from archon_mesh.agent.ids import new_id
 from archon_mesh.core.messages import ChatMessage
 from archon_mesh.memory.automatic.findings import findings
 from archon_mesh.memory.automatic.owner import Owner
-from archon_mesh.memory.long_term.memory import NewEntry
+from archon_mesh.memory.long_term.entry_writer import NewEntry
 
 TURN: Final = "turn"
 FINDING: Final = "finding"

@@ -11,7 +11,7 @@ from typing import Final
 
 from archon.errors import AlreadyExists, ArchonError, InvalidArgument, ResourceExhausted, Unimplemented
 from archon_mesh.memory.automatic.access import MemoryAccess
-from archon_mesh.memory.long_term.memory import NewEntry
+from archon_mesh.memory.long_term.entry_writer import NewEntry
 
 MAX_WAITING: Final = 1_000
 MAX_BYTES: Final = 4 * 1024 * 1024

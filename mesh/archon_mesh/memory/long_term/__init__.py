@@ -12,8 +12,9 @@ from archon.memory.long_term.context import RetrievedContext, Template
 from archon.memory.long_term.contradiction import Contradiction, Keep
 from archon.memory.long_term.entry import FoundEntry, LongTermEntry, LongTermStats
 from archon_mesh.memory.long_term.embedders import Embedder, OfflineEmbedder, create_embedder
+from archon_mesh.memory.long_term.entry_writer import NewEntry
 from archon_mesh.memory.long_term.growth import GrowthLimits
-from archon_mesh.memory.long_term.memory import LongTermMemory, NewEntry
+from archon_mesh.memory.long_term.memory import LongTermMemory
 from archon_mesh.memory.long_term.model_judge import model_judge
 from archon_mesh.memory.long_term.outbox import Outbox
 from archon_mesh.memory.long_term.port import Filters, LongTermStore

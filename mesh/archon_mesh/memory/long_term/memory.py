@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Self
 
 from archon.clock import monotonic
-from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, RequestIdReused, Unavailable
+from archon.errors import ArchonError, DeadlineExceeded, InvalidArgument, Unavailable
 from archon.failure_kinds import EMBEDDING
 from archon.memory.long_term import entry as limits_of_entries
 from archon.memory.long_term.context import (
@@ -31,7 +29,6 @@ from archon.memory.long_term.contradiction import (
     Keep,
     contradictions,
     resolve_contradiction,
-    without_marks,
 )
 from archon.memory.long_term.entry import (
     DEFAULT_IMPORTANCE,
@@ -40,17 +37,16 @@ from archon.memory.long_term.entry import (
     FoundEntry,
     LongTermEntry,
     LongTermStats,
-    checksum_of,
 )
 from archon.memory.long_term.summary import MAX_MEMORIES, Summarize, summarize
 from archon.memory.long_term.transfer import read_entries, write_entries
 from archon_mesh.memory.long_term import measuring
-from archon_mesh.memory.long_term.contradictions import MAX_BATCH as MAX_COMPARED_BATCH
-from archon_mesh.memory.long_term.contradictions import Judge, marks_of
+from archon_mesh.memory.long_term.contradictions import Judge
 from archon_mesh.memory.long_term.embedders.base import Embedder
 from archon_mesh.memory.long_term.embedders.calibrated import CalibratedEmbedder
 from archon_mesh.memory.long_term.embedders.checked import CheckedEmbedder
 from archon_mesh.memory.long_term.embedders.offline import OfflineEmbedder
+from archon_mesh.memory.long_term.entry_writer import EntryWriter, NewEntry, new_entry
 from archon_mesh.memory.long_term.growth import DEFAULT_GROWTH, GrowthLimits, Tidied
 from archon_mesh.memory.long_term.guard import LIMIT, Guard
 from archon_mesh.memory.long_term.outbox import Outbox
@@ -65,28 +61,12 @@ from archon_mesh.memory.long_term.retrieval import (
 )
 from archon_mesh.memory.long_term.upkeep import LONG, Upkeep
 
-_REQUEST_IDS: Final = uuid.UUID("7c1d40a7-6a1f-5d0f-9a53-2f0a3c4d5e6f")
-"""The namespace of ids that are made of request ids."""
-
 _CALIBRATION: Final = "calibration of "
 """Begins the key of the store's note with the measurement of an embedder."""
-
-JUDGE_TIMEOUT: Final = 30.0
-"""Seconds for all questions to the judge about one entry."""
 
 _PAGE: Final = 200
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class NewEntry:
-    """An entry to store. With a `request_id`, a repeated store of it returns the id of the first."""
-
-    content: str
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    importance: float = DEFAULT_IMPORTANCE
-    request_id: str = ""
 
 
 class LongTermMemory:
@@ -123,13 +103,13 @@ class LongTermMemory:
         if knows_meanings:
             embedder = CalibratedEmbedder(embedder, self._load_calibration, self._keep_calibration)
         self.tenant = tenant
-        self._finds_contradictions, self._judge = finds_contradictions, judge
         self._metadata = limits_of_entries.check_metadata(metadata)
         self._store = store
         self._embedder = embedder
         self._outbox = outbox
         self._clock = clock
         self._guard = Guard("store of long-term memory", limit=timeout, clock=monotonic)
+        self._writer = EntryWriter(store, self._guard, judge, finds_contradictions=finds_contradictions)
         self._embedding = Guard("embedder", kind=EMBEDDING, limit=embedder_timeout or timeout, clock=monotonic)
         self._cache = QueryCache(monotonic)
         self._retriever = Retriever(store, embedder, clock, weights, knows_meanings)
@@ -185,7 +165,7 @@ class LongTermMemory:
             raise InvalidArgument(f"a batch has at most {MAX_BATCH:,} entries")
         if not entries:
             return []
-        created = [self._created(entry) for entry in entries]
+        created = [new_entry(self.tenant, entry, self._metadata, self._clock()) for entry in entries]
         vectors: list[StoredVector | None] = [None] * len(created)
         try:
             embedded = await self._embed(self._embedder.embed, [entry.content for entry in created])
@@ -193,9 +173,9 @@ class LongTermMemory:
         except ArchonError as error:
             _log.warning("memories are stored, and embedded later: %s (%s)", error, EMBEDDING)
             self.upkeep.wake()
-        created = await self._marked(created, vectors)
+        created = await self._writer.marked(self.tenant, created, vectors)
         try:
-            new = await self._inserted(created, vectors)
+            new = await self._writer.insert(self.tenant, created, vectors)
         except (Unavailable, DeadlineExceeded):
             if self._outbox is None:
                 raise
@@ -204,7 +184,7 @@ class LongTermMemory:
         finally:
             self._cache.invalidate(self.tenant)
         if new < len(created):
-            await self._check_repeated(created)
+            await self._writer.check_repeated(self.tenant, created)
         return [entry.id for entry in created]
 
     async def query(
@@ -402,39 +382,6 @@ class LongTermMemory:
         """Applies the limits of growth now."""
         return await self.upkeep.tidy(self.tenant)
 
-    def _created(self, new: NewEntry) -> LongTermEntry:
-        content = limits_of_entries.check_content(new.content)
-        metadata = limits_of_entries.check_metadata({**self._metadata, **new.metadata})
-        importance = limits_of_entries.check_importance(new.importance)
-        entry_id = str(uuid.uuid5(_REQUEST_IDS, f"{self.tenant}\0{new.request_id}") if new.request_id else uuid.uuid4())
-        now = round(self._clock(), 6)
-        return LongTermEntry(
-            entry_id, content, now, metadata, importance, checksum=checksum_of(entry_id, content, now, metadata)
-        )
-
-    async def _marked(
-        self, created: list[LongTermEntry], vectors: Sequence[StoredVector | None]
-    ) -> list[LongTermEntry]:
-        """Marks entries that contradict earlier ones. A store or a judge that fails delays nothing: the entry is stored
-        without a comparison."""
-        if len(created) > MAX_COMPARED_BATCH or not self._finds_contradictions:
-            return created
-        marked: list[LongTermEntry] = []
-        for number, (entry, vector) in enumerate(zip(created, vectors, strict=True)):
-            try:
-                marks = await self._guard.call(partial(marks_of, self._store, self.tenant, entry, vector), limit=None)
-                if not marks and self._judge is not None:
-                    judged = partial(marks_of, self._store, self.tenant, entry, vector, self._judge)
-                    async with asyncio.timeout(JUDGE_TIMEOUT):
-                        marks = await judged()
-            except (ArchonError, TimeoutError) as error:
-                _log.warning("memories are stored without a search for contradictions: %s", error)
-                return [*marked, *created[number:]]
-            metadata = {**entry.metadata, **marks}
-            checksum = checksum_of(entry.id, entry.content, entry.create_time, metadata)
-            marked.append(replace(entry, metadata=metadata, checksum=checksum) if marks else entry)
-        return marked
-
     async def contradictions(self, filters: Mapping[str, str] | None = None) -> list[Contradiction]:
         """Returns the open contradictions, the newest first. Raises InvalidArgument, Unavailable."""
         return await contradictions(self, filters)
@@ -443,17 +390,6 @@ class LongTermMemory:
         """Carries out the owner's decision, as the function of this name does."""
         return await resolve_contradiction(self, entry_id, keep, merged)
 
-    async def _check_repeated(self, created: Sequence[LongTermEntry]) -> None:
-        """Raises RequestIdReused if one of the entries was stored before with another text or metadata."""
-        stored = await self._guard.call(lambda: self._store.get(self.tenant, [entry.id for entry in created]))
-        by_id = {entry.id: entry for entry in stored}
-        for entry in created:
-            before = by_id.get(entry.id)
-            if before is not None and (
-                (before.content, without_marks(before.metadata)) != (entry.content, without_marks(entry.metadata))
-            ):
-                raise RequestIdReused("the request id was used before for another text or other metadata")
-
     async def _change(self, change: Change) -> bool:
         if not _is_id(change.entry_id):
             return False
@@ -461,23 +397,6 @@ class LongTermMemory:
             return bool(await self._guard.call(lambda: self._store.change(self.tenant, [change])))
         finally:
             self._cache.invalidate(self.tenant)
-
-    async def _inserted(self, created: Sequence[LongTermEntry], vectors: Sequence[StoredVector | None]) -> int:
-        """Stores entries and returns the number of new ones. Vectors that the store refuses, such as vectors of a model
-        that was exchanged behind its name, are left out: the texts are worth more."""
-
-        async def insert(stored: Sequence[StoredVector | None]) -> int:
-            return await self._guard.call(
-                lambda: self._store.insert(self.tenant, created, stored), limit=None if len(created) == 1 else LONG
-            )
-
-        try:
-            return await insert(vectors)
-        except InvalidArgument as error:
-            if not any(vectors):
-                raise
-            _log.warning("memories are stored without their embedding: %s", error)
-            return await insert([None] * len(created))
 
     async def _query_vectors(self, query: str) -> list[Vector]:
         """Returns the vectors of a query's aspects, embedded together; none if the embedder fails."""

@@ -11,14 +11,13 @@ import typer
 
 from archon_services.cli.options import JsonOption, OrchestratorOption, RegistryOption, WatchOption
 from archon_services.cli.render.output import console, is_terminal, print_json, print_table
-from archon_services.cli.target.mesh import connecting, find_orchestrator, find_registry, orchestrator_client
+from archon_services.cli.target.mesh import call_orchestrator, connecting, find_orchestrator, find_registry
 from archon_services.cli.watching import repeat
 
 if TYPE_CHECKING:
     from archon.registry import Registration
     from archon.security.credentials import Credentials
     from archon.security.tokens import Audience
-    from archon.types import InstanceMetrics
 
 _HEADERS: Final = (
     *("role", "instance", "address", "version", "tasks", "state", "heartbeat", "model", "depends on"),
@@ -97,7 +96,7 @@ def _show_metrics(orchestrator: str, *, as_json: bool) -> None:
 
     from archon_services.cli.render.instance_metrics import HEADERS, NARROW, metrics_row
 
-    metrics = asyncio.run(_metrics(orchestrator))
+    metrics = call_orchestrator(orchestrator, lambda client: client.instance_metrics(limit=LISTED))
     if as_json:
         documents = [
             json_format.MessageToDict(
@@ -112,11 +111,6 @@ def _show_metrics(orchestrator: str, *, as_json: bool) -> None:
         columns = NARROW if is_terminal() and console().width < WIDE else len(HEADERS)
         rows = [metrics_row(each.proto)[:columns] for each in metrics]
         print_table(HEADERS[:columns], rows, right=range(2, columns))
-
-
-async def _metrics(orchestrator: str) -> list[InstanceMetrics]:
-    async with orchestrator_client(orchestrator) as client:
-        return await client.instance_metrics(limit=LISTED)
 
 
 @dataclass(frozen=True, slots=True)

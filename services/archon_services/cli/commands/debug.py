@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from archon_services.cli.errors import FAILED, NOT_FOUND, USAGE, CliError, repor
 from archon_services.cli.options import BreakOption, JsonOption, KeyOption, OrchestratorOption
 from archon_services.cli.render.output import print_json
 from archon_services.cli.target.audit_keys import public_keys
-from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
+from archon_services.cli.target.mesh import call_orchestrator, find_orchestrator
 from archon_services.cli.target.run import find_run_id
 
 if TYPE_CHECKING:
@@ -101,16 +100,11 @@ def _read(
 def _from_mesh(orchestrator: str, name: str, breakpoints: Sequence[str]) -> tuple[DebuggedRun, LiveRun]:
     from archon_services.cli.debug.live import LiveRun
 
-    live = LiveRun(orchestrator, asyncio.run(_find(orchestrator, name)))
+    live = LiveRun(orchestrator, call_orchestrator(orchestrator, lambda client: find_run_id(client, name)))
     if breakpoints:
         known = [each.text for each in live.breakpoints()]
         live.set_breakpoints([*known, *(text for text in breakpoints if text not in known)])
     return live.fetch(), live
-
-
-async def _find(orchestrator: str, name: str) -> str:
-    async with orchestrator_client(orchestrator) as client:
-        return await find_run_id(client, name)
 
 
 def _session(stepper: Stepper, live: LiveRun | None) -> Session:

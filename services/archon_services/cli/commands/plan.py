@@ -14,11 +14,10 @@ from typer.core import TyperGroup
 from archon_services.cli.drawing_format import Format, format_of
 from archon_services.cli.errors import NOT_FOUND, UNREACHABLE, USAGE, CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
-from archon_services.cli.render.output import console, is_terminal, save_text, style_of
+from archon_services.cli.render.output import print_states, save_text
 from archon_services.cli.target.mesh import find_target, orchestrator_client, orchestrator_flag
 from archon_services.cli.target.run import find_run_id
 from archon_services.cli.text_input import decode_utf8, read_text
-from archon_services.reports.texts import strip_controls
 
 if TYPE_CHECKING:
     from archon.api.common.v1.plan_pb2 import Plan
@@ -226,13 +225,4 @@ def _rendered(run: Run, form: Format) -> str:
 def _print_lines(made: Plan, run: Run | None = None) -> None:
     from archon_services.cli.render.plan_text import plan_lines
 
-    lines = [(strip_controls(text), state) for text, state in plan_lines(made, run, time.time())]
-    if not is_terminal():
-        for text, _ in lines:
-            print(text)
-        return
-    from rich.text import Text
-
-    out = console()
-    for text, state in lines:
-        out.print(Text(text, style=style_of(state)), soft_wrap=True)
+    print_states(plan_lines(made, run, time.time()))

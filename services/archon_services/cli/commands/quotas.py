@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from archon_services.cli.options import JsonOption, OrchestratorOption
 from archon_services.cli.render.output import print_json, print_table
-from archon_services.cli.target.mesh import find_orchestrator, orchestrator_client
+from archon_services.cli.target.mesh import call_orchestrator
 from archon_services.reports.texts import strip_controls
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def quotas(as_json: JsonOption = False, orchestrator: OrchestratorOption = "") -
     Auditors and admins see all identities of the tenant. Runs and streams are counted by the replica of the
     orchestrator that answers.
     """
-    uses = asyncio.run(_quotas(find_orchestrator(orchestrator)))
+    uses = call_orchestrator(orchestrator, lambda client: client.quotas(limit=LISTED))
     if as_json:
         print_json([_values(use) for use in uses])
     elif not uses:
@@ -40,11 +39,6 @@ def quotas(as_json: JsonOption = False, orchestrator: OrchestratorOption = "") -
             cells = [_cell(counts.get(quota)) for quota in _QUOTAS]
             rows.append([use.tenant, strip_controls(use.identity) or "(all)", *cells])
         print_table(_HEADERS, rows, right=range(2, len(_HEADERS)))
-
-
-async def _quotas(orchestrator: str) -> list[QuotaUse]:
-    async with orchestrator_client(orchestrator) as client:
-        return await client.quotas(limit=LISTED)
 
 
 def _cell(count: QuotaCount | None) -> str:

@@ -11,11 +11,10 @@ import typer
 
 from archon_services.cli.errors import CliError
 from archon_services.cli.options import JsonOption, OrchestratorOption, RunArgument
-from archon_services.cli.render.output import console, is_terminal, print_json, style_of
+from archon_services.cli.render.output import print_json, print_states
 from archon_services.cli.target.mesh import Target, find_target, orchestrator_client, orchestrator_flag
 from archon_services.cli.target.run import find_run_id, read_events
 from archon_services.cli.wrapping import wrapped
-from archon_services.reports.texts import strip_controls
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.run_pb2 import Run
@@ -104,15 +103,8 @@ async def _read_calls(client: Client, run: Run, view: RunView) -> dict[tuple[str
 def _print(run: Run, view: RunView, calls: dict[tuple[str, int], Calls], flag: str) -> None:
     from archon_services.cli.render.run_report import run_report
 
-    lines = run_report(run, time.time(), view, flag, calls)
-    if not is_terminal():
-        for text, _ in lines:
-            print(text)
-        return
-    from rich.text import Text
-
-    out = console()
-    for text, state in lines:
-        line = strip_controls(text)
+    def folded(line: str) -> str:
         guides = (_GUIDES.match(line) or [""])[0].replace("├──", "│  ").replace("└──", "   ")
-        out.print(Text(wrapped(line, hang=f"{guides}  "), style=style_of(state)), soft_wrap=True)
+        return wrapped(line, hang=f"{guides}  ")
+
+    print_states(run_report(run, time.time(), view, flag, calls), folded)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from archon_services.cli.errors import CliError
+from archon_services.reports.texts import strip_controls
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,6 +106,20 @@ def _print_plain(lines: Sequence[Sequence[str]], right: Sequence[int]) -> None:
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         print("  ".join(cells).rstrip())
+
+
+def print_states(lines: Iterable[tuple[str, str]], shape: Callable[[str], str] = str) -> None:
+    """Prints lines without control characters, on a terminal each in the colour of its state, as `shape` folds it."""
+    plain = [(strip_controls(text), state) for text, state in lines]
+    if not is_terminal():
+        for text, _ in plain:
+            print(text)
+        return
+    from rich.text import Text
+
+    out = console()
+    for text, state in plain:
+        out.print(Text(shape(text), style=style_of(state)), soft_wrap=True)
 
 
 def style_of(state: str) -> str:

@@ -278,7 +278,7 @@ async def test_a_paused_agent_calls_no_tool_of_its_plan() -> None:
 
     agent = Agent("clerk", model=ScriptedModel(respond), tools=travel.tools)
     running = asyncio.create_task(agent.run_task(TRIP))
-    await until(lambda: agent.planned_run is not None and agent.planned_run.executor is not None)
+    await until(lambda: agent.paused and agent.planned_run is not None and agent.planned_run.executor is not None)
     assert travel.calls == []
     agent.resume()
     assert await running == "AB12"

@@ -14,10 +14,11 @@ from archon.errors import InvalidArgument
 from archon_mesh.agent import Agent, BudgetMiddleware
 from archon_mesh.engine.plan import Task
 from archon_mesh.llm import ModelReply, ModelRequest, ScriptedModel
-from archon_mesh.planning import JournalMismatch, MalformedPlan, PlanFailed, PlanNotApproved, TaskMode, TaskOutcome
+from archon_mesh.planning import JournalMismatch, MalformedPlan, PlanFailed, PlanNotApproved, TaskMode
 from archon_mesh.tools import tool
 from archon_mesh.workflows import WorkflowPlanner, WorkflowTemplate
 from tests.fixtures.waiting import until
+from tests.unit.mesh.agent.test_run_task import outcome_of
 from tests.unit.mesh.planning.journals import MemoryJournal
 from tests.unit.mesh.workflows.files import load
 
@@ -70,12 +71,6 @@ class Travel:
     def agent(self, *replies: Any, **options: Any) -> tuple[Agent, ScriptedModel]:
         model = ScriptedModel(replies)
         return Agent("clerk", model=model, tools=self.tools, **options), model
-
-
-def outcome_of(agent: Agent) -> TaskOutcome:
-    assert agent.planned_run is not None
-    assert agent.planned_run.outcome is not None
-    return agent.planned_run.outcome
 
 
 async def killed(agent: Agent, travel: Travel, journal: MemoryJournal, **options: Any) -> MemoryJournal:

@@ -12,18 +12,14 @@ from archon_mesh.agent import Agent
 from archon_mesh.declared import load_agent
 from archon_mesh.llm import ScriptedModel
 from archon_mesh.tools.mcp import McpToolSource
+from tests.fixtures.agent_file import write_agent
 
 SERVER = Path(__file__).parents[3] / "fixtures" / "plain_mcp_server.py"
 
 
-def write(folder: Path, text: str) -> Path:
-    (folder / "clerk.yaml").write_text(f"name: clerk\n{text}")
-    return folder / "clerk.yaml"
-
-
 async def test_tools_of_a_server_are_there_when_the_agent_runs(tmp_path: Path) -> None:
     text = f"mcp:\n  testing: {{command: {sys.executable}, args: [{SERVER}]}}\nexit_on_success: [testing.add]\n"
-    agent = load_agent(write(tmp_path, text), environment={}).agent
+    agent = load_agent(write_agent(tmp_path, text), environment={}).agent
     await agent.connect_tools()
     try:
         assert "testing.add" in agent.tools.names
@@ -35,7 +31,7 @@ async def test_tools_of_a_server_are_there_when_the_agent_runs(tmp_path: Path) -
 
 @pytest.mark.parametrize(("key", "may_ask"), [("", False), (", may_ask: true", True)])
 def test_server_may_ask_if_the_file_says_so(tmp_path: Path, key: str, may_ask: bool) -> None:
-    agent = load_agent(write(tmp_path, f"mcp:\n  a: {{command: x{key}}}\n"), environment={}).agent
+    agent = load_agent(write_agent(tmp_path, f"mcp:\n  a: {{command: x{key}}}\n"), environment={}).agent
     (source,) = agent.tool_sources
     assert isinstance(source, McpToolSource)
     assert source.may_ask is may_ask
@@ -55,14 +51,14 @@ def test_server_may_ask_if_the_file_says_so(tmp_path: Path, key: str, may_ask: b
 )
 def test_mistake_names_its_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InvalidArgument) as raised:
-        load_agent(write(tmp_path, text), environment={})
+        load_agent(write_agent(tmp_path, text), environment={})
     assert message in str(raised.value)
 
 
 def test_secret_of_a_variable_is_shown_nowhere(tmp_path: Path) -> None:
     text = "mcp:\n  a: {url: 'https://x.example', headers: {Authorization: '${TOKEN}'}, env: {A: '${TOKEN}'}}\n"
     with pytest.raises(InvalidArgument) as raised:
-        load_agent(write(tmp_path, text), environment={"TOKEN": "token-123456"})
+        load_agent(write_agent(tmp_path, text), environment={"TOKEN": "token-123456"})
     assert "token-123456" not in str(raised.value)
 
 

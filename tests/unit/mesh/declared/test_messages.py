@@ -9,11 +9,7 @@ import pytest
 from archon.errors import InvalidArgument
 from archon_mesh.declared import load_agent
 from archon_mesh.tools.messages import ReadMessagesTool
-
-
-def write(folder: Path, text: str) -> Path:
-    (folder / "clerk.yaml").write_text(f"name: clerk\n{text}")
-    return folder / "clerk.yaml"
+from tests.fixtures.agent_file import write_agent
 
 
 @pytest.mark.parametrize(
@@ -25,7 +21,7 @@ def write(folder: Path, text: str) -> Path:
     ],
 )
 def test_a_file_gives_an_agent_the_tools(tmp_path: Path, text: str, topics: tuple[str, ...]) -> None:
-    agent = load_agent(write(tmp_path, text), environment={}).agent
+    agent = load_agent(write_agent(tmp_path, text), environment={}).agent
     assert agent.tools.names == ["send_message", "request_help", "read_messages", "reply"]
     tool = agent.tools.get_tool("read_messages")
     assert isinstance(tool, ReadMessagesTool)
@@ -33,11 +29,11 @@ def test_a_file_gives_an_agent_the_tools(tmp_path: Path, text: str, topics: tupl
 
 
 def test_an_agent_has_no_messages_by_default(tmp_path: Path) -> None:
-    assert not load_agent(write(tmp_path, "messages: false\n"), environment={}).agent.tools.names
-    assert not load_agent(write(tmp_path, ""), environment={}).agent.tools.names
+    assert not load_agent(write_agent(tmp_path, "messages: false\n"), environment={}).agent.tools.names
+    assert not load_agent(write_agent(tmp_path, ""), environment={}).agent.tools.names
 
 
 @pytest.mark.parametrize("text", ["messages: [news]\n", "messages: ['type:news']\n", "messages: all\n"])
 def test_a_topic_that_does_not_exist_is_a_mistake(tmp_path: Path, text: str) -> None:
     with pytest.raises(InvalidArgument, match="messages"):
-        load_agent(write(tmp_path, text), environment={})
+        load_agent(write_agent(tmp_path, text), environment={})

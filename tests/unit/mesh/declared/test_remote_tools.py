@@ -10,11 +10,7 @@ from archon.errors import InvalidArgument
 from archon_mesh.declared import load_agent
 from archon_mesh.node import agent_server
 from archon_mesh.tools.remote import RemoteTool
-
-
-def write(folder: Path, text: str) -> Path:
-    (folder / "clerk.yaml").write_text(f"name: clerk\n{text}")
-    return folder / "clerk.yaml"
+from tests.fixtures.agent_file import write_agent
 
 
 def test_remote_tools_are_sources_of_the_agent(tmp_path: Path) -> None:
@@ -23,7 +19,7 @@ def test_remote_tools_are_sources_of_the_agent(tmp_path: Path) -> None:
         "  - {name: files.read, role: archive, namespace: old, timeout: 5, trusted: true}\n"
         "exit_on_success: [calculator, old.files.read]\n"
     )
-    agent = load_agent(write(tmp_path, text), environment={"ARCHON_REGISTRY": "127.0.0.1:1"}).agent
+    agent = load_agent(write_agent(tmp_path, text), environment={"ARCHON_REGISTRY": "127.0.0.1:1"}).agent
     tools = [tool for tool in agent.tool_sources if isinstance(tool, RemoteTool)]
     assert [tool.full_name for tool in tools] == ["calculator", "run_code", "old.files.read"]
     assert tools[2].timeout == 6.0
@@ -32,7 +28,7 @@ def test_remote_tools_are_sources_of_the_agent(tmp_path: Path) -> None:
 
 def test_shared_tools_are_shared_when_the_file_is_served(tmp_path: Path) -> None:
     text = 'shared_tools: [calculator]\ntools:\n  - {import: "archon_mesh.tools.builtin:Calculator", params: {}}\n'
-    declared = load_agent(write(tmp_path, text), environment={})
+    declared = load_agent(write_agent(tmp_path, text), environment={})
     server = agent_server(declared.role, declared.agent)
     assert [tool.name for tool in server.shared_tools.tools] == ["calculator"]
 
@@ -51,6 +47,6 @@ def test_shared_tools_are_shared_when_the_file_is_served(tmp_path: Path) -> None
 )
 def test_a_mistake_names_its_key(tmp_path: Path, text: str, field: str, why: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
-        load_agent(write(tmp_path, text), environment={})
+        load_agent(write_agent(tmp_path, text), environment={})
     assert caught.value.field_violations[0].field == field
     assert why in str(caught.value)

@@ -12,6 +12,7 @@ from archon.errors import ArchonError, InvalidArgument, Unavailable
 from archon_services.postgres import group_commit
 from archon_services.postgres.connections import Connection
 from archon_services.postgres.group_commit import GroupCommit
+from tests.fixtures.virtual_time import VirtualTime
 
 Send = Callable[[Connection, Sequence[str]], Awaitable[Sequence[str | ArchonError]]]
 
@@ -23,16 +24,6 @@ class FakeConnection:
     def terminate(self) -> None: ...
 
     async def close(self, timeout: float) -> None: ...
-
-
-class FakeTime:
-    """Replaces the module `time`: only the test advances it."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def monotonic(self) -> float:
-        return self.now
 
 
 async def dial() -> Connection:
@@ -87,7 +78,7 @@ async def test_refused_item_affects_no_other_of_its_group() -> None:
 
 
 async def test_every_item_fails_if_the_deadline_passes_in_a_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = FakeTime()
+    clock = VirtualTime()
     monkeypatch.setattr(group_commit, "time", clock)
 
     async def send(_: Any, items: Sequence[str]) -> Sequence[str]:

@@ -12,6 +12,7 @@ from archon_services.registry.domain import edges
 from archon_services.registry.domain.state import State
 from archon_services.registry.store import memory
 from archon_services.registry.store.memory import MemoryStore
+from tests.fixtures.virtual_time import VirtualTime
 
 INSTANCES = 50
 
@@ -21,16 +22,6 @@ def make(number: int, *upstreams: str, ttl: int = 10) -> Registration:
     registration.depends_on.extend(DependsOn(role=upstream, policy=1) for upstream in upstreams)  # type: ignore[arg-type]
     registration.ttl.FromSeconds(ttl)
     return registration
-
-
-class Clock:
-    """A monotonic clock that moves when told."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def monotonic(self) -> float:
-        return self.now
 
 
 class CountingDict(dict[str, float]):
@@ -48,14 +39,14 @@ class CountingDict(dict[str, float]):
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+def clock(monkeypatch: pytest.MonkeyPatch) -> VirtualTime:
+    clock = VirtualTime()
     monkeypatch.setattr(memory, "time", clock)
     return clock
 
 
 @pytest.fixture
-async def store(clock: Clock) -> AsyncIterator[MemoryStore]:
+async def store(clock: VirtualTime) -> AsyncIterator[MemoryStore]:
     """A store with many instances, some of which depend on others."""
     async with MemoryStore() as store:
         for number in range(INSTANCES):
@@ -105,7 +96,7 @@ async def test_renewal_is_planned_when_a_refused_edge_is_acceptable(store: Memor
     assert ("r0", "last") in set((await store.read()).pairs())
 
 
-async def test_lease_expires_at_its_end_and_not_if_renewed(store: MemoryStore, clock: Clock) -> None:
+async def test_lease_expires_at_its_end_and_not_if_renewed(store: MemoryStore, clock: VirtualTime) -> None:
     clock.now += 6
     await store.keep_alive([f"i{number}" for number in range(1, INSTANCES)])
     clock.now += 3.9
@@ -117,13 +108,13 @@ async def test_lease_expires_at_its_end_and_not_if_renewed(store: MemoryStore, c
     assert not (await store.read()).instances
 
 
-async def test_shorter_lease_expires_before_the_others(store: MemoryStore, clock: Clock) -> None:
+async def test_shorter_lease_expires_before_the_others(store: MemoryStore, clock: VirtualTime) -> None:
     await store.register(make(0, ttl=1))
     clock.now += 1
     assert await store.keep_alive(["i0", "i1"]) == [0, 10]
 
 
-async def test_leases_that_expire_together_are_one_change(store: MemoryStore, clock: Clock) -> None:
+async def test_leases_that_expire_together_are_one_change(store: MemoryStore, clock: VirtualTime) -> None:
     revision = (await store.read()).revision
     clock.now += 10
     state = await store.read()
