@@ -1,4 +1,4 @@
-"""Receipts of what an agent sends about an attempt: once the append that it caused is durable, the agent hears so."""
+"""Receipts of frames about an attempt: the agent hears of its frame once the append that it caused is durable."""
 
 from __future__ import annotations
 
