@@ -150,8 +150,8 @@ CHECKS = [
             ),
             Break(
                 "a public signature with a class of the stubs",
-                "sdk/python/archon/client.py",
-                replace("async def get(self, run_id: str) -> Run:", "async def get(self, run_id: str) -> run_pb2.Run:"),
+                "sdk/python/archon/run_control.py",
+                replace("async def get(self, run_id: str) -> Run:", "async def get(self, run_id: str) -> pb.Run:"),
             ),
             Break(
                 "an alias with a class of the stubs in a public signature",

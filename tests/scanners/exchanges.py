@@ -68,8 +68,9 @@ def _head(line: str, headers: httpx2.Headers) -> bytes:
     return b"\r\n".join([line.encode(), *lines, b"", b""])
 
 
-async def record_all(served: GatewayMesh, caller: Principal, folder: Path, **options: Any) -> list[str]:
-    """Logs a browser in and calls every room. Returns the names of the exchanges."""
+async def record_all(served: GatewayMesh, caller: Principal, folder: Path, told: str, **options: Any) -> list[str]:
+    """Logs a browser in and calls every room; `told` is a run with a recorded model call. Returns the names of the
+    exchanges."""
     assert served.keys is not None
     code = issue(Path(str(served.gateway.settings["login_folder"])), served.keys.token(caller))
     timeout = httpx2.Timeout(10.0, read=1.5)
@@ -79,6 +80,7 @@ async def record_all(served: GatewayMesh, caller: Principal, folder: Path, **opt
         assert http.cookies, "no session"
         await _page(exchanges)
         await _rpcs(exchanges)
+        await _reports(exchanges, told)
         await _protocols(exchanges)
         await _mistakes(exchanges)
         await exchanges.send("logout", "POST", "/logout")
@@ -108,6 +110,21 @@ async def _rpcs(exchanges: Exchanges) -> None:
     await exchanges.send("grpc-web", "POST", f"{ORCHESTRATOR}/ListRuns", content=b"\0" * 5, headers=grpc_web)
     await exchanges.send("events", "GET", f"/events/runs/{run_id}")
     await exchanges.send("events-registry", "GET", "/events/registry")
+
+
+async def _reports(exchanges: Exchanges, run_id: str) -> None:
+    html = {"accept": "text/html"}
+    for name in ("sources", "sources.svg", "time", "time.svg", "difference", "prompts", "prompts/1"):
+        response = await exchanges.send(
+            f"report-{name.replace('/', '-')}", "GET", f"/reports/runs/{run_id}/{name}", headers=html
+        )
+        assert response.status_code == 200, name
+    await exchanges.send("report-style", "GET", "/reports/style.css")
+    await exchanges.send("report-trials", "GET", "/reports/trials")
+    wanted = json.dumps({"runId": run_id}).encode()
+    link = await exchanges.send("share-link", "POST", "/share-links", content=wanted, headers=_JSON)
+    assert link.status_code == 201, link.text
+    await exchanges.send("share-links", "GET", f"/share-links?run={run_id}")
 
 
 async def _protocols(exchanges: Exchanges) -> None:

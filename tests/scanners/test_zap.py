@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
+from archon import AgentServer
+from archon.agent import AgentSettings
 from archon.principal import Kind, Principal
+from archon_mesh.agent import Agent
+from archon_mesh.llm import ScriptedModel
+from archon_mesh.node.handler import agent_handler
 from archon_services.gateway.web.files import FOLDER, INDEX
 from archon_services.local_mesh.authority import Authority
 from tests.fixtures.http_gateway import gateway_mesh
@@ -37,9 +42,16 @@ async def test_no_room_has_a_finding_above_low(
     exchanges.mkdir()
     settings: dict[str, Any] = {"http_tls": str(tmp_path / "tls")} if encrypted else {}
     trusted = {"verify": ssl.create_default_context(cafile=str(tmp_path / "tls" / "ca.crt"))} if encrypted else {}
-    async with gateway_mesh(tmp_path, monkeypatch, requests_per_second=10_000.0, **settings) as served:
-        names = await record_all(served, Principal(Kind.ADMIN, "ada"), exchanges, **trusted)
-    assert len(names) == len(set(names)) > 40
+    settings |= {"requests_per_second": 10_000.0, "trial_models": "offline"}
+    ada = Principal(Kind.ADMIN, "ada")
+    async with gateway_mesh(tmp_path, monkeypatch, **settings) as served:
+        agent = Agent("teller", model=ScriptedModel(["A short answer."]), system_prompt="Tell all.")
+        registry = AgentSettings(registry=served.mesh.registry.address)
+        async with AgentServer("teller", handler=agent_handler(agent, memory=""), settings=registry):
+            async with served.http(ada, **trusted) as http:
+                told = await served.submit(http, "Tell me.", roles=["teller"], wait="10s")
+            names = await record_all(served, ada, exchanges, told, **trusted)
+    assert len(names) == len(set(names)) > 50
     rules, alerts = scan(exchanges)
     assert rules >= RULES
     above = sorted({(alert.risk, alert.name, alert.exchange, alert.evidence) for alert in alerts if alert.risk > LOW})

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -20,8 +21,10 @@ from archon_mesh.core.messages import ChatMessage
 from archon_mesh.playground import Played, RecordedCall, recorded_calls
 from archon_mesh.playground.played import answer_text
 from archon_mesh.playground.recorded_call import readable_reply
+from archon_services.common.sealing import Sealer
 from archon_services.gateway.callers import ORCHESTRATOR, Callers
 from archon_services.gateway.reports.documents import document, wants_document
+from archon_services.gateway.reports.form_tokens import FIELD, FormTokens
 from archon_services.gateway.reports.reading import LIST_RECORDS, RunReader
 from archon_services.gateway.reports.trial_ledger import TrialLedger
 from archon_services.gateway.reports.trials import ABSENT, MAX_REPEAT, Trials, Wish
@@ -67,6 +70,7 @@ class Prompts:
     ) -> None:
         self._visitors, self._reader, self._callers = gateway.visitors, reader, callers
         self._trials, self._ledger = trials, ledger
+        self._forms = FormTokens(Sealer.from_file(Path(gateway.settings.session_key)))
 
     async def listed(self, request: Request) -> Response:
         """Answers with the model calls of a run, in their order. Raises UnknownRun, PermissionDenied."""
@@ -90,9 +94,11 @@ class Prompts:
         visitor = self._visitors.of(request.headers, TRY)
         async with self._reader.turn(request):
             call = await self._call(request)
-        wish = await _wish(request, call)
+        wish, token = await _wish(request, call)
         played, error = None, None
         try:
+            if token is not None:
+                self._forms.check(visitor.caller, request.url.path, token)
             played = await self._trials.make(visitor.caller, call, wish)
         except ArchonError as raised:
             if not wants_document(request):
@@ -169,6 +175,8 @@ class Prompts:
             "most": MAX_REPEAT,
             "max_edited": MAX_EDITED,
             "id": secrets.token_hex(8),
+            "form_field": FIELD,
+            "form_token": self._forms.make(caller, request.url.path),
             "usd": f"{self._trials.usd:.2f}",
             "left": left,
             "seconds": f"{self._trials.seconds:g}",
@@ -178,8 +186,8 @@ class Prompts:
         return await document(request, "prompt.html", values)
 
 
-async def _wish(request: Request, call: RecordedCall) -> Wish:
-    """Returns the trial of a form or of JSON. Raises InvalidArgument."""
+async def _wish(request: Request, call: RecordedCall) -> tuple[Wish, str | None]:
+    """Returns the trial of a form, with the form's token, or of JSON. Raises InvalidArgument."""
     body = await request.body()
     try:
         if request.headers.get("content-type", "").startswith(_FORM):
@@ -190,18 +198,13 @@ async def _wish(request: Request, call: RecordedCall) -> Wish:
         raise InvalidArgument(f"{'.'.join(map(str, fault['loc'])) or 'the body'}: {fault['msg']}") from None
     except ValueError:
         raise InvalidArgument("the form of the trial is invalid") from None
-    return Wish(
-        wanted.id or secrets.token_hex(8),
-        wanted.messages,
-        wanted.model,
-        wanted.temperature,
-        wanted.maxTokens,
-        wanted.repeat,
-    )
+    wish_id = wanted.id or secrets.token_hex(8)
+    return Wish(wish_id, wanted.messages, wanted.model, wanted.temperature, wanted.maxTokens, wanted.repeat), None
 
 
-def _form_wish(body: bytes, call: RecordedCall) -> Wish:
-    """Returns the trial of a form: texts that a browser has only passed on are no changes. Raises ValueError."""
+def _form_wish(body: bytes, call: RecordedCall) -> tuple[Wish, str]:
+    """Returns the trial of a form and its token: texts that a browser has only passed on are no changes. Raises
+    ValueError."""
     fields = {
         key: values[-1]
         for key, values in parse_qs(body.decode(), keep_blank_values=True, max_num_fields=MAX_FIELDS).items()
@@ -212,7 +215,7 @@ def _form_wish(body: bytes, call: RecordedCall) -> Wish:
         if f"message-{number}" in fields and text != _as_sent(message.content):
             texts[number] = text
     temperature = fields.get("temperature", "").strip()
-    return Wish(
+    wish = Wish(
         fields.get("id", "")[:MAX_ID] or secrets.token_hex(8),
         texts,
         fields.get("model", ""),
@@ -220,6 +223,7 @@ def _form_wish(body: bytes, call: RecordedCall) -> Wish:
         None,
         int(fields.get("repeat", "") or 1),
     )
+    return wish, fields.get(FIELD, "")
 
 
 def _as_sent(text: str) -> str:

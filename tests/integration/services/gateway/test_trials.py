@@ -100,12 +100,25 @@ async def test_a_browser_sends_the_form_and_sees_the_difference(tried: Tried) ->
     async with tried.served.http(OPERATOR, headers=BROWSER) as http:
         form = (await http.get(tried.path)).text
         assert re.findall(r'<textarea name="(message-\d)"', form) == ["message-1", "message-2"]
-        body = "id=form1&message-1=Tell+%3Ci%3Eall%3C%2Fi%3E.&message-2=Tell+me%0D%0Amore.&temperature=&repeat=1&model="
+        [token] = re.findall(r'name="csrf_token" value="([^"]+)"', form)
+        body = f"csrf_token={token}&id=form1&message-1=Tell+%3Ci%3Eall%3C%2Fi%3E.&message-2=Tell+me%0D%0Amore.&temperature=&repeat=1&model="
         document = (await http.post(tried.path, content=body, headers=FORM)).text
     assert "<p>message 2 (user)</p>" in document and "<p>message 1 (system)</p>" not in document
     assert tried.provider.received[-1].body["messages"][-1]["content"] == "Tell me\nmore."
     assert "<script>" not in document and "&lt;script&gt;" in document
     assert "Tell me\nmore.</textarea>" in document, "the changed text stays in the form"
+
+
+async def test_a_form_of_another_caller_or_document_is_refused_and_keeps_its_texts(tried: Tried) -> None:
+    before = len(tried.provider.received)
+    async with tried.served.http(ADMIN, headers=BROWSER) as http:
+        [foreign] = re.findall(r'name="csrf_token" value="([^"]+)"', (await http.get(tried.path)).text)
+    async with tried.served.http(OPERATOR, headers=BROWSER) as http:
+        for token in ("", "x", foreign):
+            body = f"csrf_token={token}&id=form2&message-2=Mine&repeat=1&model="
+            document = (await http.post(tried.path, content=body, headers=FORM)).text
+            assert "PERMISSION_DENIED" in document and "Mine</textarea>" in document
+    assert len(tried.provider.received) == before
 
 
 async def test_other_kinds_tenants_and_models_are_refused(tried: Tried) -> None:
