@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from archon import context, frames
-from archon.agent import attempt, attempt_table, server, session, task, work_list
+from archon.agent import agent_sessions, attempt, attempt_table, session, task, work_list
 from archon_mesh.engine import Effect, RunState
 from archon_services.orchestrator import ports
 from archon_services.orchestrator.runs.clock import clocks
@@ -22,8 +22,8 @@ from tests.simulation.loop import end_other_tasks
 
 MAX_RECORDS = 2
 
-_TIMED: tuple[Any, ...] = (context, frames, attempt, server, session, attempt_table, task, ports, clocks)
-_CHANCY: tuple[Any, ...] = (server, sessions)
+_TIMED: tuple[Any, ...] = (context, frames, attempt, agent_sessions, session, attempt_table, task, ports, clocks)
+_CHANCY: tuple[Any, ...] = (agent_sessions, sessions)
 
 
 @asynccontextmanager

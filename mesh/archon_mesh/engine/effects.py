@@ -312,7 +312,7 @@ def _may_end(run: RunState, task: Task, event: ev.ResultReceived) -> bool:
 def effects_of(run: RunState, events: Sequence[ev.Event]) -> list[Effect]:
     """Returns the effects of events that are local (`is_local`), without places; `run` is the state after them. Timers
     may be among them that were set before."""
-    if run.ended or run.submission is None:
+    if run.ended or run.submission is None or not events:
         return []
     if run.ending is not None:  # since these events, such as an edit that leaves nothing to do
         return _of_ending(run)
