@@ -67,14 +67,14 @@ class RoleChat:
             metadata=self._metadata,
         )
         self._last_run = handle.run_id
-        prompts, view = _Prompts(client, handle.run_id, questions), RunView()
+        prompts, view, pieces = _Prompts(client, handle.run_id, questions), RunView(), Pieces(write)
         try:
             async for event in handle.events():
                 message = event.proto
                 if message.dispatched.role == role:
                     self._stateful = message.dispatched.HasField("conversation_version")
                 if event.type == "text_delta" and message.text_delta.role == role:
-                    write(message.text_delta.text)
+                    pieces.add(message.text_delta.offset, message.text_delta.text)
                 view.apply(event)
                 prompts.update(view.questions)
         except asyncio.CancelledError:
@@ -86,6 +86,7 @@ class RoleChat:
         if run.state is not TaskState.COMPLETED:
             raise from_failure(run.proto.failure)
         answer = answer_text(run)
+        pieces.finish(answer)
         self._history.extend((f"user: {line}", f"{role}: {answer}"))
         return answer
 
@@ -93,6 +94,31 @@ class RoleChat:
         if not self._history or self._stateful:
             return ""
         return "The conversation so far:\n" + "\n".join(self._history) + "\n\nNow:\n"
+
+
+class Pieces:
+    """Writes the pieces of an answer while it is generated, up to the first that does not come: a watch that begins
+    late or is slow loses some."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self._text = ""
+        self._end = 0
+        self._lost = False
+
+    def add(self, offset: int, text: str) -> None:
+        """Takes the next piece, with the bytes of the attempt's text before it; another attempt begins at 0."""
+        if not offset:
+            self._text, self._end, self._lost = "", 0, False
+        self._lost = self._lost or offset != self._end
+        if not self._lost:
+            self._text, self._end = self._text + text, self._end + len(text.encode())
+            self._write(text)
+
+    def finish(self, answer: str) -> None:
+        """Writes the rest of an answer of which pieces were lost; nothing if none of it was written."""
+        if self._lost and self._text:
+            self._write(answer.removeprefix(self._text) if answer.startswith(self._text) else f"\n{answer}")
 
 
 class _Prompts:
