@@ -116,7 +116,7 @@ class Pieces:
             self._write(text)
 
     def finish(self, answer: str) -> None:
-        """Writes the rest of an answer of which pieces were lost; nothing if none of it was written."""
+        """Writes the rest of an answer if pieces of it were lost; nothing if none of it was written."""
         if self._lost and self._text:
             self._write(answer.removeprefix(self._text) if answer.startswith(self._text) else f"\n{answer}")
 
