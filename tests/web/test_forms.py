@@ -51,7 +51,7 @@ async def test_a_new_run_has_what_the_form_says(web: WebMesh) -> None:
         assert body is not None
         assert body["budget"] == {"maxTokens": "5000", "maxCostMicroUsd": "250000"}
         assert body["timeout"] == "90s"
-        await expect(page.locator("main .good").first).to_contain_text("completed")
+        await expect(page.locator(".facts .good")).to_contain_text("completed")
 
 
 async def test_bad_input_of_a_new_run_is_not_sent(web: WebMesh) -> None:
@@ -106,7 +106,7 @@ async def test_a_form_sent_twice_makes_one_run(web: WebMesh) -> None:
         made = await until_run(page)
         assert json.loads(lost[0])["run"]["runId"] == made
         await client.get(made)
-        await expect(page.locator("main .good").first).to_contain_text("completed")
+        await expect(page.locator(".facts .good")).to_contain_text("completed")
         assert len(steps.begun) == 1
 
 
@@ -131,7 +131,7 @@ async def test_a_fork_says_what_it_would_do_and_does_it(web: WebMesh) -> None:
         made = await until_run(page, run.run_id)
         fork = await client.get(made)
         assert fork.proto.parent_run_id == run.run_id
-        await expect(page.locator("main .good").first).to_contain_text("completed")
+        await expect(page.locator(".facts .good")).to_contain_text("completed")
         assert steps.begun == ["draw", "build", "build"]
         await expect(page.get_by_role("link", name="another run")).to_have_attribute("href", f"/runs/{run.run_id}")
         await page.get_by_role("button", name="Fork ...").click()
@@ -150,11 +150,11 @@ async def test_a_rerun_continues_the_run_once(web: WebMesh) -> None:
         await expect(page.get_by_role("button", name="Cancel", exact=True)).to_be_focused()
         await page.get_by_role("button", name="Cancel", exact=True).click()
         await page.get_by_role("button", name="Cancel the run").click()
-        await expect(page.locator("main .over").first).to_contain_text("canceled")
+        await expect(page.locator(".facts .over")).to_contain_text("canceled")
         steps.go_on.set()
         await page.get_by_role("button", name="Rerun").dblclick()
         made = await until_run(page, run.run_id)
-        await expect(page.locator("main .good").first).to_contain_text("completed")
+        await expect(page.locator(".facts .good")).to_contain_text("completed")
         assert (await client.get(made)).state == TaskState.COMPLETED
         assert len(steps.begun) == 2
 
@@ -171,7 +171,7 @@ async def test_a_paused_run_dispatches_nothing_until_resumed(web: WebMesh) -> No
         await expect(page.get_by_role("button", name=re.compile(r"^pausing \(one\): completed"))).to_be_visible()
         assert steps.begun == ["one"]
         await page.get_by_role("button", name="Resume").click()
-        await expect(page.locator("main .good").first).to_contain_text("completed")
+        await expect(page.locator(".facts .good")).to_contain_text("completed")
         await expect(page.locator(".facts")).not_to_contain_text("paused")
         assert steps.begun == ["one", "two"]
 
@@ -191,7 +191,7 @@ async def test_a_breakpoint_holds_the_run_and_asks(web: WebMesh) -> None:
         card = page.get_by_role("article")
         await expect(card).to_contain_text("held at a breakpoint")
         await card.get_by_role("button", name="Approve").click()
-        await expect(page.locator("main .good").first).to_contain_text("completed")
+        await expect(page.locator(".facts .good")).to_contain_text("completed")
 
 
 async def test_marks_and_ratings_are_shown_to_others(web: WebMesh) -> None:

@@ -58,7 +58,7 @@ async def test_a_run_is_submitted_and_opened_by_keyboard(web: WebMesh) -> None:
         await page.keyboard.type("By keyboard.")
         await press(page, page.get_by_role("checkbox", name="keyed"), "Space")
         await press(page, page.get_by_role("button", name="Submit"))
-        await expect(page.locator("main .good").first).to_contain_text("completed")
+        await expect(page.locator(".facts .good")).to_contain_text("completed")
         await page.go_back()
         await expect(page.get_by_role("heading", name="Runs")).to_be_visible()
         await tab_to(page, page.get_by_label("Search"))

@@ -106,8 +106,29 @@ async def test_every_view_goes_on_after_the_gateway_was_killed(web: WebMesh) -> 
         await asyncio.to_thread(lambda: web.mesh.wait("gateway", not_pid=killed))
         row = pages["/runs"].get_by_role("row").filter(has=pages["/runs"].locator(f"a[href='/runs/{run.run_id}']"))
         await expect(row).to_contain_text("completed")
-        await expect(pages[f"/runs/{run.run_id}"].locator("main .good").first).to_contain_text("completed")
+        await expect(pages[f"/runs/{run.run_id}"].locator(".facts .good")).to_contain_text("completed")
         for page in pages.values():
             await expect(page.get_by_text("The connection is lost")).to_have_count(0)
             assert await page.evaluate("window.same")
         await expect(pages["/chat/outliving/s"].get_by_label("Message", exact=True)).to_have_value("half a mess")
+
+
+async def test_views_go_on_by_themselves_after_another_login(web: WebMesh) -> None:
+    async with stepping(web, "renewed") as steps, web.client() as client, web.logged_in(Kind.OPERATOR) as opened:
+        run = await client.submit("Outlast the session.", roles=["renewed"])
+        await steps.until_begun("")
+        runs, other = await opened.go("/runs"), await opened.page.context.new_page()
+        await other.goto(f"{web.url}/runs/{run.run_id}")
+        await expect(other.locator(".facts .busy")).to_contain_text("working")
+        await runs.context.clear_cookies()
+        for page in (runs, other):
+            await expect(page.get_by_text("Your session has ended.")).to_be_visible()
+        login = await runs.context.new_page()
+        await login.goto(web.login(Kind.OPERATOR))
+        for page in (runs, other):
+            await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+            await expect(page.get_by_text("Your session has ended.")).to_have_count(0)
+        steps.go_on.set()
+        await expect(other.locator(".facts .good")).to_contain_text("completed")
+        row = runs.get_by_role("row").filter(has=runs.locator(f"a[href='/runs/{run.run_id}']"))
+        await expect(row).to_contain_text("completed")

@@ -116,7 +116,7 @@ async def test_a_session_that_ends_loses_no_text_and_makes_no_storm(web: WebMesh
         await page.get_by_label("Goal").fill("A long text that took an hour.")
         other = await page.context.new_page()
         await other.goto(f"{web.url}/runs/{run.run_id}")
-        await expect(other.locator("main .busy").first).to_contain_text("working")
+        await expect(other.locator(".facts .busy")).to_contain_text("working")
         await page.context.clear_cookies()
         await page.get_by_role("checkbox", name="expiring").check()
         await page.get_by_role("button", name="Submit").click()
@@ -140,7 +140,7 @@ async def test_a_session_that_ends_loses_no_text_and_makes_no_storm(web: WebMesh
         steps.go_on.set()
         await run.result(timeout=30)
         await other.clock.run_for(60_000)
-        await expect(other.locator("main .good").first).to_contain_text("completed")
+        await expect(other.locator(".facts .good")).to_contain_text("completed")
 
 
 async def test_a_gateway_that_is_away_at_first_is_asked_again(web: WebMesh) -> None:
@@ -168,7 +168,7 @@ async def test_a_page_without_https_submits_and_says_what_it_cannot_do(web: WebM
             await page.get_by_label("Goal").fill("Without https.")
             await page.get_by_role("checkbox", name="insecure").check()
             await page.get_by_role("button", name="Submit").click()
-            await expect(page.locator("main .good").first).to_contain_text("completed")
+            await expect(page.locator(".facts .good")).to_contain_text("completed")
             await page.get_by_role("button", name="Share, compare ...").click()
             await page.get_by_role("button", name="Copy the command").first.click()
             await expect(page.locator(".notice.problem")).to_contain_text("https")
@@ -207,13 +207,14 @@ async def test_a_connection_that_died_in_a_sleep_begins_anew(web: WebMesh) -> No
         await steps.until_begun("")
         page = opened.page
         await page.route("**/events/runs/**", hang, times=1)
-        await opened.go(f"/runs/{run.run_id}?tab=events")
-        await expect(page.locator("main .busy").first).to_contain_text("working")
+        async with page.expect_request("**/events/runs/**"):
+            await opened.go(f"/runs/{run.run_id}?tab=events")
+        await expect(page.locator(".facts .busy")).to_contain_text("working")
         steps.go_on.set()
         await run.result(timeout=30)
         assert hung
         await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-        await expect(page.locator("main .good").first).to_contain_text("completed")
+        await expect(page.locator(".facts .good")).to_contain_text("completed")
         await expect(page.get_by_role("list", name="Events")).to_contain_text("result")
 
 

@@ -90,7 +90,7 @@ class Report:
         }
 
     def write_junit(self, path: Path) -> None:
-        """Writes JUnit's XML."""
+        """Writes the outcomes as JUnit XML, one test case per scenario. Raises OSError."""
         suite = ElementTree.Element(
             "testsuite",
             name="conformance",
