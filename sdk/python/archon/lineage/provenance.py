@@ -79,7 +79,7 @@ class RunProvenance:
     _records: dict[str, list[RunRecord]] = field(default_factory=dict, init=False, repr=False)
 
     def apply(self, event: RunEvent) -> None:
-        """Adds what one event says. Events must come in the order of their sequence numbers."""
+        """Adds one event. Events must come in the order of their sequence numbers."""
         self.lineage.apply(event)
         proto, task_id = event.proto, event.proto.task.task_id
         match proto.WhichOneof("event"):
