@@ -16,8 +16,9 @@ from archon.security import credentials, keys
 from archon.server import signalled
 from archon_mesh.declared import load_agent
 from archon_mesh.node import agent_from_role
+from archon_mesh.workflows.role import workflow_server
 from archon_services.agents.app import agent_app
-from archon_services.agents.roles.catalogue import find_role
+from archon_services.agents.roles.catalogue import WORKFLOW_ROLE, find_role
 from archon_services.agents.settings import AgentServiceSettings
 from archon_services.common.settings import load_or_exit
 from archon_services.local_mesh import Home, MeshState, ProcessState
@@ -91,6 +92,11 @@ async def _serve(home: Home, roles: Sequence[str]) -> None:
         await run("orchestrator", orchestrator_app(load_or_exit(OrchestratorSettings, [*at, *journal])))
         for name in roles:
             settings = load_or_exit(AgentServiceSettings, at)
+            if name == WORKFLOW_ROLE:
+                server = workflow_server(settings.agent_settings())
+                stack.push_async_callback(server.stop, settings.drain)
+                addresses[name] = await server.start()
+                continue
             role = find_role(name)
             if isinstance(role, str):
                 declared = load_agent(role, model=settings.model, overrides=settings.overrides())

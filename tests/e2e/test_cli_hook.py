@@ -19,7 +19,7 @@ WIDTH = 80
 
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    with small_mesh(tmp_path_factory.mktemp("mesh"), "designer") as terminal:
+    with small_mesh(tmp_path_factory.mktemp("mesh"), "designer", "workflow") as terminal:
         yield terminal
 
 
@@ -110,6 +110,17 @@ def test_parameters_of_a_workflow_are_checked_before(terminal: Terminal, tmp_pat
     assert missing.code != 0 and "nights: is missing" in missing.err
     unknown = terminal.archon("hook", "add", "trip", *options, "-p", "nights=2", "-p", "x={{ body.x }}")
     assert unknown.code != 0 and "x: is no parameter" in unknown.err
+
+
+def test_a_hook_is_edited_to_another_workflow(terminal: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "stay.yaml"
+    file.write_text("name: stay\nparameters: {city: {}}\nsteps: [{task: 'Stay in {{ city }}', role: designer}]\n")
+    secret = json.loads(done(terminal, "hook", "add", "stays", "x", "--role", "designer", "--json").out)["secret"]
+    edited = done(terminal, "hook", "edit", "stays", "--workflow", str(file), "-p", "city={{ body.city }}", "--json")
+    assert json.loads(edited.out)["goal"].startswith("Workflow stay") and secret not in edited.out
+    refused = terminal.archon("hook", "edit", "stays", "--workflow", str(file), "-p", "x=1")
+    assert refused.code != 0 and "x: is no parameter" in refused.err
+    done(terminal, "hook", "remove", "stays")
 
 
 def test_json_has_the_secret_when_it_is_made_alone(terminal: Terminal) -> None:

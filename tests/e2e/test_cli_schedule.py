@@ -18,7 +18,7 @@ WIDTH = 80
 
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    with small_mesh(tmp_path_factory.mktemp("mesh"), "designer") as terminal:
+    with small_mesh(tmp_path_factory.mktemp("mesh"), "designer", "workflow") as terminal:
         yield terminal
 
 
@@ -74,6 +74,28 @@ def test_a_schedule_from_its_first_to_its_last_command(terminal: Terminal) -> No
     changed = terminal.archon("schedule", "edit", "nightly", "--note", "m", "--etag", "0-1")
     assert (changed.code, changed.error_lines[-1]) == (1, "hint: `archon schedule show --json` has its etag.")
     assert done(terminal, "schedule", "remove", "nightly").out == "Removed nightly.\n"
+
+
+@pytest.mark.slow
+def test_a_schedule_is_edited_to_another_workflow(terminal: Terminal, tmp_path: Path) -> None:
+    file = tmp_path / "trip.yaml"
+    file.write_text("name: trip\nparameters: {city: {}}\nsteps: [{task: 'Go to {{ city }}', role: designer}]\n")
+    workflow = ("--workflow", str(file))
+    done(terminal, "schedule", "add", "trips", "Go.", "--every", "1h", "--role", "designer", "--user", "ada")
+    refused = terminal.archon("schedule", "edit", "trips", *workflow, "--goal", "x")
+    assert (refused.code, "--workflow excludes a goal" in refused.err) == (2, True)
+    assert "-p is a parameter of --workflow" in terminal.archon("schedule", "edit", "trips", "-p", "city=Rome").err
+    for city in ("Rome", "Oslo"):  # from a goal to a workflow, and to other parameters
+        done(terminal, "schedule", "edit", "trips", *workflow, "-p", f"city={city}")
+        before = len(states(terminal, "trips"))
+        done(terminal, "schedule", "trigger", "trips")
+        wait_until(lambda before=before: states(terminal, "trips")[: -before or None] == ["completed"], PATIENCE)
+        fire = json.loads(done(terminal, "schedule", "show", "trips", "--json").out)["fires"][0]
+        run = json.loads(done(terminal, "show", fire["run_id"], "--json").out)
+        assert f"Go to {city}" in json.dumps(run["plan"]) and run["metadata"]["dev.archon/user"] == "ada"
+    goal = terminal.archon("schedule", "edit", "trips", "--goal", "Stay.")
+    assert (goal.code, "Give it another workflow (--workflow)" in goal.err) == (2, True)
+    done(terminal, "schedule", "remove", "trips")
 
 
 @pytest.mark.slow

@@ -34,13 +34,13 @@ EtagOption = Annotated[
 def run_request(
     *,
     role: list[str] | None,
-    strategy: StrategyName | None,
-    session: str,
-    timeout: float | None,
-    tokens: int | None,
-    cost: float | None,
-    user: str,
-    metadata: list[str] | None,
+    strategy: StrategyName | None = None,
+    session: str = "",
+    timeout: float | None = None,
+    tokens: int | None = None,
+    cost: float | None = None,
+    user: str = "",
+    metadata: list[str] | None = None,
 ) -> RunRequest:
     """Returns the options of a run whose goal is empty. Raises CliError."""
     from archon_services.cli.follow_run import RunRequest
@@ -65,4 +65,20 @@ def check_goal(run: SubmitRunRequest) -> None:
     from archon_mesh.workflows.role import MEDIA_TYPE
 
     if any(part.media_type == MEDIA_TYPE for part in run.goal):
-        raise CliError("it runs a workflow, and has no other goal", hint="Remove it, and add another one.", code=USAGE)
+        raise CliError(
+            "it runs a workflow, and has no other goal",
+            hint="Give it another workflow (--workflow), or remove it and add another one.",
+            code=USAGE,
+        )
+
+
+def workflow_changes(request: RunRequest, before: SubmitRunRequest) -> dict[str, Any]:
+    """Returns the options by which the run of a workflow takes the place of `before`, whose other metadata stay."""
+    metadata = {**before.metadata, **(request.metadata or {})}
+    return {
+        "roles": request.roles,
+        "strategy": request.strategy,
+        "planner": request.planner,
+        "plan": request.plan,
+        "metadata": metadata,
+    }

@@ -10,7 +10,7 @@ from typing import Final
 from archon.errors import TooManyRequests
 
 BURST_SECONDS: Final = 4.0
-"""A full bucket has the requests of so many seconds."""
+"""A full bucket has the requests of so many seconds, unless it is given another number."""
 
 MAX_BUCKETS: Final = 10_000
 """Keys whose buckets are kept; the one that was used longest ago starts again with a full one."""
@@ -18,7 +18,7 @@ MAX_BUCKETS: Final = 10_000
 
 class Rates:
     """Admits `rate` requests a second for each key, on the average. `now` returns monotonic seconds, `subject` says in
-    errors whose requests they are, in `per` seconds."""
+    errors whose requests they are, in `per` seconds; a full bucket has the requests of `burst` seconds."""
 
     def __init__(
         self,
@@ -27,15 +27,16 @@ class Rates:
         now: Callable[[], float] = time.monotonic,
         subject: str = "requests a second of one identity",
         per: float = 1.0,
+        burst: float = BURST_SECONDS,
     ) -> None:
-        self._rate, self._now, self._subject, self._per = rate, now, subject, per
+        self._rate, self._now, self._subject, self._per, self._burst = rate, now, subject, per, burst
         self._buckets: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def admit(self, key: Hashable, rate: float | None = None) -> None:
         """Takes one request, at a `rate` of its own if there is one. Raises TooManyRequests, with the delay after which
         one is admitted."""
         now, rate = self._now(), self._rate if rate is None else rate
-        size = max(1.0, rate * BURST_SECONDS)
+        size = max(1.0, rate * self._burst)
         left, at = self._buckets.pop(key, (size, now))
         left = min(size, left + (now - at) * rate)
         admitted = left >= 1.0

@@ -46,6 +46,7 @@ from archon_services.cli.trigger_options import (
     check_goal,
     run_changes,
     run_request,
+    workflow_changes,
 )
 from archon_services.cli.when import seconds_of
 from archon_services.reports.texts import strip_controls
@@ -175,6 +176,8 @@ def show(
 def edit(
     name: HookArgument,
     goal: Annotated[str, typer.Option(metavar="TEXT", help="Another goal.")] = "",
+    workflow: WorkflowOption = "",
+    parameter: HookParameterOption = None,
     event: EventOption = None,
     all_events: Annotated[bool, typer.Option("--all-events", help="All events submit runs again.")] = False,
     attach_body: Annotated[
@@ -200,11 +203,18 @@ def edit(
 
     Deliveries that came before keep their runs. If you change its goal, events or runs, the next runs have your rights.
     """
+    from archon_services.cli.commands.workflow import load_template
+
     if event and all_events:
         raise CliError("--event and --all-events exclude each other", code=USAGE)
     run: Any = run_changes(role=role, session=session, timeout=timeout, tokens=budget_tokens, cost=budget_cost)
+    planned = None
+    if workflow or parameter:
+        planned = hook_request(
+            run_request(role=role), goal, workflow, parameter or [], orchestrator, load=load_template
+        )
     given = {
-        "goal": goal or None,
+        "goal": planned.goal if planned is not None else goal or None,
         "run": run or None,
         "events": () if all_events else event or None,
         "attach_body": attach_body,
@@ -217,6 +227,10 @@ def edit(
         raise CliError("nothing to change: give an option", code=USAGE)
 
     async def change(client: Client) -> Hook:
+        if planned is not None:
+            before = await client.hooks.get(name)
+            options = {**changes, "run": {**run, **workflow_changes(planned, before.proto.run)}}
+            return await client.hooks.update(name, reseal=reseal, etag=etag or before.etag, **options)
         if goal:
             check_goal((await client.hooks.get(name)).proto.run)
         return await client.hooks.update(name, reseal=reseal, etag=etag, **changes)

@@ -46,6 +46,7 @@ from archon_services.cli.trigger_options import (
     check_goal,
     run_changes,
     run_request,
+    workflow_changes,
 )
 from archon_services.cli.when import time_of
 
@@ -198,6 +199,8 @@ def show(
 def edit(
     name: NameArgument,
     goal: Annotated[str, typer.Option(metavar="TEXT", help="Another goal.")] = "",
+    workflow: WorkflowOption = "",
+    parameter: ParameterOption = None,
     cron: CronOption = "",
     tz: ZoneOption = "",
     every: EveryOption = "",
@@ -232,10 +235,19 @@ def edit(
         pause_on_failure=pause_on_failure, note=note, needed=False,
     )  # fmt: skip
     run: Any = run_changes(role=role, session=session, timeout=timeout, tokens=budget_tokens, cost=budget_cost)
-    if not (options or goal or run):
+    planned = None
+    if workflow or parameter:
+        planned = _request(run_request(role=role), goal, [], workflow, parameter or [], orchestrator)
+    if not (options or goal or run or planned):
         raise CliError("nothing to change: give an option", code=USAGE)
 
     async def change(client: Client) -> Schedule:
+        if planned is not None:
+            before = await client.schedules.get(name)
+            changed: Any = {**run, **workflow_changes(planned, before.proto.run)}
+            return await client.schedules.edit(
+                name, goal=planned.goal, run=changed, etag=etag or before.etag, **options
+            )
         if goal:
             check_goal((await client.schedules.get(name)).proto.run)
         return await client.schedules.edit(name, goal=goal or None, run=run, etag=etag, **options)

@@ -64,7 +64,10 @@ class HookDeliveries:
     ) -> None:
         self._store, self._secrets, self._deliveries = store, secrets, log
         self._commands, self._callers = commands, callers
-        self._rates = Rates(PER_MINUTE / _MINUTE, now=monotonic, subject="deliveries a minute of one hook", per=_MINUTE)
+        # One event can bring several deliveries, and not every sender tries again: those of a minute may come at once.
+        self._rates = Rates(
+            PER_MINUTE / _MINUTE, now=monotonic, subject="deliveries a minute of one hook", per=_MINUTE, burst=_MINUTE
+        )
 
     async def take(self, request: pb.DeliverRequest) -> pb.DeliverResponse:
         """Takes a delivery. Raises DeliveryUnverified if there is no such hook or the signature does not match,

@@ -225,6 +225,12 @@ async def test_a_hook_takes_so_many_and_repeats_do_not_count(hooks: Client, post
     assert {(await post("a", headers)).status_code for _ in range(5)} == {200}
 
 
+async def test_all_deliveries_of_a_minute_may_come_at_once(hooks: Client, post: Send) -> None:
+    _, secret = await hooks.hooks.create("a", ADD, run=RUN, max_per_minute=3)
+    answers = await asyncio.gather(*(post("a", sign(secret)) for _ in range(4)))
+    assert sorted(answer.status_code for answer in answers) == [202, 202, 202, 429]
+
+
 @pytest.mark.slow
 async def test_a_paused_hook_asks_senders_to_come_again(hooks: Client, post: Send) -> None:
     _, secret = await hooks.hooks.create("a", ADD, run=RUN)
