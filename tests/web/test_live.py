@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from archon import Question, TaskContext
 from archon.principal import Kind
@@ -111,6 +111,31 @@ async def test_every_view_goes_on_after_the_gateway_was_killed(web: WebMesh) -> 
             await expect(page.get_by_text("The connection is lost")).to_have_count(0)
             assert await page.evaluate("window.same")
         await expect(pages["/chat/outliving/s"].get_by_label("Message", exact=True)).to_have_value("half a mess")
+
+
+async def test_an_answer_that_was_overtaken_is_not_shown(web: WebMesh) -> None:
+    late, ended = asyncio.Event(), asyncio.Event()
+
+    async def held(route: Route) -> None:
+        answer = await route.fetch()
+        late.set()
+        await ended.wait()
+        await route.fulfill(response=answer)
+
+    async with stepping(web, "overtaken") as steps, web.client() as client, web.logged_in(Kind.VIEWER) as opened:
+        run = await client.submit("Be quick.", roles=["overtaken"])
+        await steps.until_begun("")
+        page = await opened.go(f"/runs/{run.run_id}")
+        await expect(page.locator(".facts .busy")).to_contain_text("working")
+        await page.route("**/archon.api.orchestrator.v1.OrchestratorService/GetRun", held, times=1)
+        await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        await late.wait()
+        steps.go_on.set()
+        await expect(page.locator(".facts .good")).to_contain_text("completed")
+        async with page.expect_response("**/GetRun"):
+            ended.set()
+        await page.evaluate("new Promise(requestAnimationFrame)")
+        await expect(page.locator(".facts .good")).to_contain_text("completed")
 
 
 async def test_views_go_on_by_themselves_after_another_login(web: WebMesh) -> None:

@@ -113,7 +113,7 @@ export class LiveRun {
     try {
       const run = await this.source.read();
       if (this.#stopped) return;
-      this.run = run;
+      if ((run?.lastSeq ?? 0n) >= (this.run?.lastSeq ?? 0n)) this.run = run; // an answer may overtake another
       this.problem = undefined;
     } catch (thrown) {
       if (!this.#stopped && this.run === undefined) this.problem = thrown;
