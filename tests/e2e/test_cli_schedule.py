@@ -39,6 +39,11 @@ def fires_on(terminal: Terminal, name: str, *, more: int) -> None:
     wait_until(lambda: len(states(terminal, name)) >= before + more, PATIENCE)
 
 
+def all_complete(terminal: Terminal, name: str, number: int) -> None:
+    """Waits until the runs of so many fires have completed."""
+    wait_until(lambda: states(terminal, name) == ["completed"] * number, PATIENCE)
+
+
 def test_a_schedule_from_its_first_to_its_last_command(terminal: Terminal) -> None:
     assert "There is no schedule." in done(terminal, "schedule", "list").out
     cron = ("--cron", "30 2 * * *", "--tz", "Europe/Berlin")
@@ -85,11 +90,10 @@ def test_a_schedule_is_edited_to_another_workflow(terminal: Terminal, tmp_path: 
     refused = terminal.archon("schedule", "edit", "trips", *workflow, "--goal", "x")
     assert (refused.code, "--workflow excludes a goal" in refused.err) == (2, True)
     assert "-p is a parameter of --workflow" in terminal.archon("schedule", "edit", "trips", "-p", "city=Rome").err
-    for city in ("Rome", "Oslo"):  # from a goal to a workflow, and to other parameters
+    for number, city in enumerate(("Rome", "Oslo"), 1):  # from a goal to a workflow, and to other parameters
         done(terminal, "schedule", "edit", "trips", *workflow, "-p", f"city={city}")
-        before = len(states(terminal, "trips"))
         done(terminal, "schedule", "trigger", "trips")
-        wait_until(lambda before=before: states(terminal, "trips")[: -before or None] == ["completed"], PATIENCE)
+        all_complete(terminal, "trips", number)
         fire = json.loads(done(terminal, "schedule", "show", "trips", "--json").out)["fires"][0]
         run = json.loads(done(terminal, "show", fire["run_id"], "--json").out)
         assert f"Go to {city}" in json.dumps(run["plan"]) and run["metadata"]["dev.archon/user"] == "ada"
