@@ -32,24 +32,24 @@ $(VENV)/.created:
 PIP := $(BIN)/pip --disable-pip-version-check
 LOCK := deploy/locks/everything.txt
 define install
-@[ ! -t 1 ] || { while sleep 2; do printf .; done & trap "kill $$!; printf '\r\033[K'" EXIT; }; \
+[ ! -t 1 ] || { while sleep 2; do printf .; done & trap "kill $$!; printf '\r\033[K'" EXIT; }; \
   [ -x $(BIN)/uv ] && $(BIN)/uv pip install --quiet --python $(RUN) -c $(LOCK) -b deploy/locks/build.txt -e '$(1)' \
   || { $(PIP) install --quiet --no-compile --no-deps --require-hashes -r $(LOCK) && $(PIP) install --quiet --no-compile --no-deps -e .; }
 endef
 
 $(VENV)/.runtime: pyproject.toml $(LOCK) | $(VENV)/.created
 	@echo "installing Archon and what it runs on ..."
-	$(call install,.)
+	@$(call install,.)
 	@touch $@
 
 $(VENV)/.test: pyproject.toml $(LOCK) | $(VENV)/.created
 	@echo "installing Archon and what its tests need ..."
-	$(call install,.[test])
+	@$(call install,.[test])
 	@touch $@ $(VENV)/.runtime
 
 $(VENV)/.dev: pyproject.toml $(LOCK) | $(VENV)/.created
 	@echo "installing Archon and what it is developed with ..."
-	$(call install,.[dev])
+	@$(call install,.[dev])
 	@touch $@ $(VENV)/.test $(VENV)/.runtime
 
 # Each worker of pytest would compile all that it imports: two processes share the work before.
@@ -241,7 +241,7 @@ locks: $(VENV)/.dev ## deploy/locks satisfies pyproject.toml, on each Python and
 	@$(RUN) -m tests.supply_chain.locks --check
 
 mutants: $(VENV)/.dev ## small changes in the core, the tool engine and the parser are noticed by a test (PARTS="core tools parser")
-	$(call install,.[mutants])
+	@$(call install,.[mutants])
 	@$(RUN) .ci/mutants.py $(PARTS)
 
 mutants-sdks: $(VENV)/.test ## faults of the SDKs for Python (46), Go, TypeScript and Java (397): a scenario catches each (an hour)
@@ -273,7 +273,7 @@ sbom: $(VENV)/.test ## what an image has, as CycloneDX, into build/sbom.json
 	@$(RUN) -m tests.supply_chain.sbom
 
 audit-dependencies: $(VENV)/.dev ## ask pip-audit, govulncheck and npm audit about all that is locked (needs their databases)
-	$(call install,.[audit])
+	@$(call install,.[audit])
 	@$(RUN) -m tests.supply_chain.audit
 
 prices: $(VENV)/.dev ## write the table of prices of models from the package genai-prices, before a release
