@@ -63,7 +63,7 @@ async def test_text_streams_and_a_run_is_paused_resumed_and_cancelled(web: WebMe
     async with serving(web, "writing", write), web.client() as client, web.logged_in(Kind.OPERATOR) as opened:
         run = await client.submit("write", roles=["writing"])
         page = await opened.go(f"/runs/{run.run_id}")
-        await expect(page.locator(".facts .busy")).to_contain_text("working")
+        await expect(page.get_by_role("button", name="writing: working")).to_be_visible()  # its events come
         written.set()
         await expect(page.get_by_role("region", name="Text of writing so far")).to_contain_text("the first words")
         await page.get_by_role("button", name="Pause").click()
