@@ -38,7 +38,7 @@ def test_a_hook_from_its_first_to_its_last_command(terminal: Terminal) -> None:
     secret = added.out.splitlines()[-2].strip()
     assert len(secret) == 64 and all(len(line) <= WIDTH for line in added.out.splitlines())
     again = terminal.archon("hook", "add", "review", "x")
-    assert (again.code, again.error_lines[-1]) == (1, "hint: `archon hook remove` removes it.")
+    assert (again.code, again.error_lines[-1]) == (1, "hint: `archon hook edit` changes it.")
     listed = done(terminal, "hook", "list").out.splitlines()
     assert listed[1].split() == ["review", "active", "github", "-", "0", "0"]
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from archon_services.cli.errors import USAGE, CliError
+from archon_services.cli.errors import NOT_FOUND, USAGE, CliError
 from archon_services.cli.run_metadata import metadata_of
 from archon_services.cli.run_options import StrategyName, budget_of
+from archon_services.cli.target.mesh import call_orchestrator
 
 if TYPE_CHECKING:
     from archon.api.orchestrator.v1.orchestrator_service_pb2 import SubmitRunRequest
+    from archon.client import Client
     from archon_services.cli.follow_run import RunRequest
+
+T = TypeVar("T")
 
 WorkflowOption = Annotated[str, typer.Option(metavar="NAME", help="A workflow to run instead of a goal.")]
 RoleOption = Annotated[list[str] | None, typer.Option(metavar="ROLE", help="As of `archon run`. Repeatable.")]
@@ -29,6 +34,21 @@ CostOption = Annotated[
 EtagOption = Annotated[
     str, typer.Option("--etag", metavar="ETAG", help="Refuse the change if `show --json` has another etag by then.")
 ]
+
+
+def call_for(kind: str, orchestrator: str, call: Callable[[Client], Awaitable[T]]) -> T:
+    """Calls the orchestrator about a `hook` or a `schedule`. Raises CliError, with a hint if there is none of its name,
+    or another one, or it was changed since."""
+    from archon.errors import AlreadyExists, HookChanged, ScheduleChanged, UnknownHook, UnknownSchedule
+
+    try:
+        return call_orchestrator(orchestrator, call)
+    except (UnknownHook, UnknownSchedule) as error:
+        raise CliError(error.message, hint=f"`archon {kind} list` lists the {kind}s.", code=NOT_FOUND) from None
+    except AlreadyExists as error:
+        raise CliError(error.message, hint=f"`archon {kind} edit` changes it.") from None
+    except (HookChanged, ScheduleChanged) as error:
+        raise CliError(error.message, hint=f"`archon {kind} show --json` has its etag.") from None
 
 
 def run_request(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from archon_services.cli.errors import NOT_FOUND, UNREACHABLE, USAGE, CliError
+from archon_services.cli.errors import UNREACHABLE, USAGE, CliError
 from archon_services.cli.hook_options import (
     AttachOption,
     EventOption,
@@ -34,7 +33,6 @@ from archon_services.cli.render.hook_text import (
 from archon_services.cli.render.output import print_json
 from archon_services.cli.run_states import run_states
 from archon_services.cli.schedule_options import NoteOption
-from archon_services.cli.target.mesh import call_orchestrator
 from archon_services.cli.trigger_options import (
     CostOption,
     EtagOption,
@@ -43,6 +41,7 @@ from archon_services.cli.trigger_options import (
     TimeoutOption,
     TokensOption,
     WorkflowOption,
+    call_for,
     check_goal,
     run_changes,
     run_request,
@@ -56,8 +55,6 @@ if TYPE_CHECKING:
     from archon.types import Hook, HookDelivery
 
 hook = typer.Typer(no_args_is_help=True)
-
-T = TypeVar("T")
 
 SHOWN: Final = 10
 """Deliveries that `archon hook show` prints."""
@@ -111,7 +108,8 @@ def add(
     request = hook_request(options, goal, workflow, parameter or [], orchestrator, load=load_template)
     given = read_secret(secret_file, needed=scheme in (SchemeName.STRIPE, SchemeName.SLACK))
     run: Any = request.options()
-    added, secret = _call(
+    added, secret = call_for(
+        "hook",
         orchestrator,
         lambda client: client.hooks.create(
             name, request.goal, scheme=scheme.value, secret=given, run=run, attach_body=attach_body,
@@ -134,7 +132,7 @@ def _print_added(added: Hook, secret: str, *, as_json: bool) -> None:
 @hook.command("list")
 def list_(as_json: JsonOption = False, orchestrator: OrchestratorOption = "") -> None:
     """List the hooks."""
-    hooks = _call(orchestrator, lambda client: client.hooks.list())
+    hooks = call_for("hook", orchestrator, lambda client: client.hooks.list())
     if as_json:
         print_json([values(each) for each in hooks])
     else:
@@ -165,7 +163,7 @@ def show(
                     break
         return found, last, await run_states(client, [each.run_id for each in last])
 
-    found, last, states = _call(orchestrator, read)
+    found, last, states = call_for("hook", orchestrator, read)
     if as_json:
         print_json({**values(found), "deliveries": [delivery_values(each, states) for each in last]})
     else:
@@ -235,7 +233,7 @@ def edit(
             check_goal((await client.hooks.get(name)).proto.run)
         return await client.hooks.update(name, reseal=reseal, etag=etag, **changes)
 
-    edited = _call(orchestrator, change)
+    edited = call_for("hook", orchestrator, change)
     _print_added(edited, "", as_json=as_json)
 
 
@@ -255,7 +253,9 @@ def rotate(
     """
     given = read_secret(secret_file, needed=False)
     seconds = seconds_of(overlap, "--overlap") if overlap else None
-    rotated, secret = _call(orchestrator, lambda client: client.hooks.rotate(name, secret=given, overlap=seconds))
+    rotated, secret = call_for(
+        "hook", orchestrator, lambda client: client.hooks.rotate(name, secret=given, overlap=seconds)
+    )
     _print_added(rotated, "" if given else secret, as_json=as_json)
 
 
@@ -269,14 +269,14 @@ def pause(
 
     Senders have to try their deliveries again later; runs in progress continue.
     """
-    _call(orchestrator, lambda client: client.hooks.pause(name, reason))
+    call_for("hook", orchestrator, lambda client: client.hooks.pause(name, reason))
     print(f"Paused {name}.")
 
 
 @hook.command()
 def resume(name: HookArgument, orchestrator: OrchestratorOption = "") -> None:
     """Resume a hook."""
-    _call(orchestrator, lambda client: client.hooks.resume(name))
+    call_for("hook", orchestrator, lambda client: client.hooks.resume(name))
     print(f"Resumed {name}.")
 
 
@@ -302,7 +302,7 @@ def send_test(
     base = url.rstrip("/") or base_url()
     if not base:
         raise CliError("the URL of the HTTP gateway is not known", hint="--url gives it.", code=USAGE)
-    path, headers = _call(orchestrator, lambda client: client.hooks.sign(name, content, event=event))
+    path, headers = call_for("hook", orchestrator, lambda client: client.hooks.sign(name, content, event=event))
     code, answer = _call_gateway(f"{base}{path}", content, headers)
     if as_json:
         print_json({"status": code, "answer": answer})
@@ -357,19 +357,5 @@ def remove(name: HookArgument, orchestrator: OrchestratorOption = "") -> None:
 
     Its runs go on.
     """
-    _call(orchestrator, lambda client: client.hooks.delete(name))
+    call_for("hook", orchestrator, lambda client: client.hooks.delete(name))
     print(f"Removed {name}.")
-
-
-def _call(orchestrator: str, call: Callable[[Client], Awaitable[T]]) -> T:
-    """Calls the orchestrator. Raises CliError with a hint if there is no such hook."""
-    from archon.errors import AlreadyExists, HookChanged, UnknownHook
-
-    try:
-        return call_orchestrator(orchestrator, call)
-    except UnknownHook as error:
-        raise CliError(error.message, hint="`archon hook list` lists the hooks.", code=NOT_FOUND) from None
-    except AlreadyExists as error:
-        raise CliError(error.message, hint="`archon hook remove` removes it.") from None
-    except HookChanged as error:
-        raise CliError(error.message, hint="`archon hook show --json` has its etag.") from None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -33,7 +32,7 @@ from archon_services.cli.schedule_options import (
     ZoneOption,
     schedule_options,
 )
-from archon_services.cli.target.mesh import call_orchestrator, find_target
+from archon_services.cli.target.mesh import find_target
 from archon_services.cli.text_input import read_goal
 from archon_services.cli.trigger_options import (
     CostOption,
@@ -43,6 +42,7 @@ from archon_services.cli.trigger_options import (
     TimeoutOption,
     TokensOption,
     WorkflowOption,
+    call_for,
     check_goal,
     run_changes,
     run_request,
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from archon_services.cli.follow_run import RunRequest
 
 schedule = typer.Typer(no_args_is_help=True)
-
-T = TypeVar("T")
 
 SHOWN: Final = 10
 """Fires that `archon schedule show` prints."""
@@ -128,7 +126,8 @@ def add(
     )  # fmt: skip
     request = _request(request, goal, file or [], workflow, parameter or [], orchestrator)
     run: Any = request.options()
-    added = _call(
+    added = call_for(
+        "schedule",
         orchestrator,
         lambda client: client.schedules.create(name, request.goal, run=run, paused=paused, **options),
     )
@@ -162,7 +161,7 @@ def _request(
 @schedule.command("list")
 def list_(as_json: JsonOption = False, orchestrator: OrchestratorOption = "") -> None:
     """List the schedules."""
-    schedules = _call(orchestrator, lambda client: client.schedules.list())
+    schedules = call_for("schedule", orchestrator, lambda client: client.schedules.list())
     if as_json:
         print_json([values(each) for each in schedules])
     else:
@@ -188,7 +187,7 @@ def show(
                     break
         return found, last
 
-    found, last = _call(orchestrator, read)
+    found, last = call_for("schedule", orchestrator, read)
     if as_json:
         print_json({**values(found), "fires": [fire_values(fire) for fire in last]})
     else:
@@ -252,7 +251,7 @@ def edit(
             check_goal((await client.schedules.get(name)).proto.run)
         return await client.schedules.edit(name, goal=goal or None, run=run, etag=etag, **options)
 
-    edited = _call(orchestrator, change)
+    edited = call_for("schedule", orchestrator, change)
     if as_json:
         print_json(values(edited))
     else:
@@ -269,7 +268,7 @@ def pause(
 
     It fires no more; runs in progress continue.
     """
-    _call(orchestrator, lambda client: client.schedules.pause(name, reason))
+    call_for("schedule", orchestrator, lambda client: client.schedules.pause(name, reason))
     print(f"Paused {name}.")
 
 
@@ -279,7 +278,7 @@ def resume(name: NameArgument, orchestrator: OrchestratorOption = "") -> None:
 
     Times that passed while it was paused are not made up for: `archon schedule backfill` does that.
     """
-    resumed = _call(orchestrator, lambda client: client.schedules.resume(name))
+    resumed = call_for("schedule", orchestrator, lambda client: client.schedules.resume(name))
     print(f"Resumed {name}." + ("" if resumed.next_times else " It has no time to come."))
 
 
@@ -291,7 +290,8 @@ def trigger(
     orchestrator: OrchestratorOption = "",
 ) -> None:
     """Fire a schedule now, even if it is paused."""
-    fire = _call(
+    fire = call_for(
+        "schedule",
         orchestrator,
         lambda client: client.schedules.trigger(name, overlap=overlap.value if overlap is not None else ""),
     )
@@ -319,7 +319,9 @@ def backfill(
     """Fire for times that passed and have no run."""
     first, last = time_of(start, "--from"), time_of(end, "--to") if end else None
     policy = overlap.value if overlap is not None else ""
-    fires = _call(orchestrator, lambda client: client.schedules.backfill(name, first, last, overlap=policy))
+    fires = call_for(
+        "schedule", orchestrator, lambda client: client.schedules.backfill(name, first, last, overlap=policy)
+    )
     if as_json:
         print_json([fire_values(fire) for fire in fires])
         return
@@ -333,20 +335,5 @@ def remove(name: NameArgument, orchestrator: OrchestratorOption = "") -> None:
 
     Its runs go on.
     """
-    _call(orchestrator, lambda client: client.schedules.delete(name))
+    call_for("schedule", orchestrator, lambda client: client.schedules.delete(name))
     print(f"Removed {name}.")
-
-
-def _call(orchestrator: str, call: Callable[[Client], Awaitable[T]]) -> T:
-    """Calls the orchestrator. Raises CliError with a hint if there is no such schedule."""
-    from archon.errors import AlreadyExists, ScheduleChanged, UnknownSchedule
-    from archon_services.cli.errors import NOT_FOUND
-
-    try:
-        return call_orchestrator(orchestrator, call)
-    except UnknownSchedule as error:
-        raise CliError(error.message, hint="`archon schedule list` lists the schedules.", code=NOT_FOUND) from None
-    except AlreadyExists as error:
-        raise CliError(error.message, hint="`archon schedule edit` changes it.") from None
-    except ScheduleChanged as error:
-        raise CliError(error.message, hint="`archon schedule show --json` has its etag.") from None
