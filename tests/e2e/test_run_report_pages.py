@@ -23,6 +23,9 @@ NUMBERS = re.compile(
 )
 """Times, and the numbers of events: when an answer is published depends on the memory service."""
 
+INTERVAL = re.compile(r"^(  time .*?) +\([^()]*\)$", re.M)
+"""The interval of the time of trials: there is none if all took as long."""
+
 
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
@@ -32,7 +35,8 @@ def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
 
 def words(text: str) -> str:
     """Returns a text without ids, times, numbers of events, the user, and line breaks."""
-    return " ".join(constant(NUMBERS.sub("N", text)).replace(f"of {getpass.getuser()} ", "of root ").split())
+    text = INTERVAL.sub(r"\1", NUMBERS.sub("N", text))
+    return " ".join(constant(text).replace(f"of {getpass.getuser()} ", "of root ").split())
 
 
 def is_shown(shown: str, printed: str) -> bool:
